@@ -1,0 +1,28 @@
+"""Errors by cause. Each message says what was expected, what was found and what to do.
+
+The command line prints the message as one line and exits; a traceback is a defect.
+"""
+
+
+class HyceError(Exception):
+    """Base of every error that this package raises on purpose."""
+
+
+class InputError(HyceError):
+    """A corpus, a records file, a question or an argument that cannot be used; names the file and line."""
+
+
+class ConfigError(HyceError):
+    """An unknown option, or a value out of its range."""
+
+
+class StoreError(HyceError):
+    """A store that is missing, incomplete, of another version, or built with another encoder."""
+
+
+class MissingBackendError(HyceError):
+    """A backend or package that was asked for by name and is not there; carries the install command."""
+
+
+class OutputError(HyceError):
+    """A result that cannot be written where it was asked for."""

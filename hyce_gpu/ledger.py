@@ -1,0 +1,60 @@
+"""The ledger: what was set aside, and why, while the rest went on.
+
+One JSON line an entry: where it was found, its identity, the stage, the reason and, where there is one, the raw text.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from hyce_gpu.errors import OutputError
+
+
+@dataclass(frozen=True)
+class LedgerEntry:
+    # "read", "extract", "merge", "question" or "answer".
+    stage: str
+    # A file and line, a chunk id, or a question id.
+    where: str
+    reason: str
+    raw: str = ""
+
+
+class Ledger:
+    """Collects entries in order; falsy while empty."""
+
+    def __init__(self) -> None:
+        self.entries: list[LedgerEntry] = []
+
+    def set_aside(self, stage: str, where: str, reason: str, raw: str = "") -> None:
+        self.entries.append(LedgerEntry(stage, where, reason, raw))
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __iter__(self) -> Iterator[LedgerEntry]:
+        return iter(self.entries)
+
+    def write(self, path: Path) -> None:
+        """Writes the entries to `path`, whole or not at all; an empty ledger removes an older file.
+
+        Raises:
+            OutputError: the file cannot be written.
+        """
+        try:
+            if not self.entries:
+                path.unlink(missing_ok=True)
+                return
+            partial = path.with_name(path.name + ".partial")
+            lines = (json.dumps(asdict(entry)) + "\n" for entry in self.entries)
+            with partial.open("w", encoding="utf-8") as file:
+                file.writelines(lines)
+                file.flush()
+                os.fsync(file.fileno())
+            partial.replace(path)
+        except OSError as error:
+            raise OutputError(f"cannot write the ledger {path}: {error.strerror}") from error

@@ -1,0 +1,44 @@
+"""Sub-hypergraphs → confidence of every entity and hyperedge (SPEC.md, section 2, steps 6 to 8)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from hyce_kernels import propagation
+from hyce_kernels.ragged import is_member, segment_sum
+from torch import Tensor
+
+from hyce_gpu.config import EPSILON, Config
+from hyce_gpu.expand import Entry
+from hyce_gpu.hypergraph import Hypergraph
+from hyce_gpu.select import Subgraph
+from hyce_gpu.similarity import Similarity
+
+
+@dataclass(frozen=True)
+class Confidence:
+    """Aligned with the rows of a `Subgraph`."""
+
+    entity: Tensor  # [W] c after the last step
+    hyperedge: Tensor  # [H] ρ(e)
+    is_entry: Tensor  # [W] bool: whether the entity is in V0
+
+
+def propagate(
+    hypergraph: Hypergraph, subgraph: Subgraph, entry: Entry, similarity: Similarity, config: Config
+) -> Confidence:
+    """Restart vector (22, 23), propagation (24 to 28) and hyperedge confidence (29)."""
+    base = max(hypergraph.num_entities, 1)
+    is_entry = is_member(subgraph.entity_question * base + subgraph.entity, entry.question * base + entry.entity)
+    alike = similarity.pairs(subgraph.entity_question, subgraph.entity)
+    weight = config.alpha * alike + (1 - config.alpha) * is_entry.to(alike.dtype)
+    total = segment_sum(weight, subgraph.entity_count)
+    restart_vector = weight / (total + EPSILON)[subgraph.entity_question]
+    plan = propagation.plan(
+        subgraph.entity_row, subgraph.edge_row, len(subgraph.entity), len(subgraph.hyperedge), weight.dtype
+    )
+    confidence = propagation.run(plan, restart_vector, config.restart, config.propagation_steps)
+    members = segment_sum(confidence[subgraph.entity_row], subgraph.edge_size)
+    size = torch.clamp(subgraph.edge_size, min=1).to(members.dtype)
+    return Confidence(confidence, members / size, is_entry)

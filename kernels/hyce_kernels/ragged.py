@@ -1,0 +1,85 @@
+"""Ragged arrays: rows of different length side by side, one segment a question.
+
+A segment array is sorted; everything keeps it so. No operation here loops over rows or depends on what the numbers mean.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def pointers(counts: Tensor) -> Tensor:
+    """Row pointers [S+1] of rows with `counts` [S] values each."""
+    return torch.cat((counts.new_zeros(1), counts.cumsum(0)))
+
+
+def lengths(segment: Tensor, num_segments: int) -> Tensor:
+    """How many values each segment holds, int64 [S], for sorted or unsorted segment ids [M]."""
+    return torch.bincount(segment, minlength=num_segments)
+
+
+def gather_rows(pointer: Tensor, values: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Concatenates CSR rows.
+
+    Args:
+        pointer: row pointers [R+1] of the CSR array whose values are `values` [N].
+        rows: the rows to take [M], any order, repeats allowed.
+
+    Returns:
+        (position [T], values [T]): for each value taken, the position in `rows` of the row that it stands in.
+    """
+    start = pointer[rows]
+    counts = pointer[rows + 1] - start
+    position = torch.repeat_interleave(counts)
+    offset = torch.arange(len(position), device=rows.device) - pointers(counts)[position]
+    return position, values[start[position] + offset]
+
+
+def segment_sum(values: Tensor, counts: Tensor) -> Tensor:
+    """Sums [S] of consecutive runs of `values` [M] with `counts` [S] values each; an empty run gives 0."""
+    return _segment_reduce(values, "sum", counts)
+
+
+def segment_max(values: Tensor, counts: Tensor) -> Tensor:
+    """Maxima [S] of consecutive runs of non-negative `values` [M]; an empty run gives 0."""
+    return _segment_reduce(values, "max", counts)
+
+
+def top_per_segment(segment: Tensor, score: Tensor, num_segments: int, k: int) -> Tensor:
+    """The k best of each segment: falling score, ties by the lower position.
+
+    Scores are ranked as 32-bit numbers: what differs by less is a tie, so that the order in which some hardware sums
+    does not decide.
+
+    Args:
+        segment: sorted segment ids [M].
+        score: [M].
+
+    Returns:
+        Positions into `score`, segment by segment, best first.
+    """
+    by_score = torch.sort(score.float(), descending=True, stable=True).indices
+    order = by_score[torch.sort(segment[by_score], stable=True).indices]
+    return order[rank_in_segment(segment, num_segments) < k]
+
+
+def rank_in_segment(segment: Tensor, num_segments: int) -> Tensor:
+    """The place of each value in its own segment, from 0, for sorted segment ids [M]."""
+    first = pointers(lengths(segment, num_segments))[segment]
+    return torch.arange(len(segment), device=segment.device) - first
+
+
+def is_member(keys: Tensor, of: Tensor) -> Tensor:
+    """Whether each of `keys` [M] stands in the sorted `of` [K]."""
+    if len(of) == 0:
+        return torch.zeros(len(keys), dtype=torch.bool, device=keys.device)
+    place = torch.searchsorted(of, keys).clamp_(max=len(of) - 1)
+    return of[place] == keys
+
+
+def _segment_reduce(values: Tensor, reduction: str, counts: Tensor) -> Tensor:
+    # Torch refuses to reduce no values at all, even into no segments or into empty ones.
+    if len(values) == 0:
+        return values.new_zeros(len(counts))
+    return torch.segment_reduce(values, reduction, lengths=counts, initial=0)
