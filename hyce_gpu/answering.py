@@ -1,0 +1,111 @@
+"""Context → answer: the prompt, the shape of the reply, and its parser, side by side (equations 41 and 42).
+
+Knows messages and replies. The engine that runs the model is handed in.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hyce_serving.generator import Generation, GenerationRequest, Generator
+
+from hyce_gpu import context
+from hyce_gpu.schema import Answer, EvidencePath
+
+ANSWER_TOKENS = 128
+
+INSTRUCTION = """You answer a question from numbered evidence.
+Use only the evidence. Follow the chain: an entity named in one segment may be explained in another one.
+Supporting evidence is stronger than divergent evidence; divergent evidence may mislead.
+Reply with JSON: "answer" is the shortest answer that is complete (a name, a place, a date, yes or no; no sentence), \
+and "evidence" lists the numbers of the segments that it rests on. If the evidence does not hold the answer, give your \
+best guess and an empty "evidence"."""
+
+SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "answer": {"type": "string", "minLength": 1, "maxLength": 200},
+        "evidence": {"type": "array", "items": {"type": "integer", "minimum": 1, "maximum": 99}, "maxItems": 8},
+    },
+    "required": ["answer", "evidence"],
+    "additionalProperties": False,
+}
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A question with the evidence that fits the model's window; `request` is None where not even the question does."""
+
+    answer: Answer
+    shown: tuple[EvidencePath, ...]
+    request: GenerationRequest | None
+
+
+def prepare(
+    request_id: str, retrieved: Answer, titles: Mapping[str, str], generator: Generator, segments: int, choose: bool
+) -> Prepared:
+    """Builds the request for one question.
+
+    Args:
+        choose: bind the reply to the entities of the shown evidence, yes and no; for models too small to be free.
+    """
+    paths = context.context_paths(retrieved.paths, segments)
+
+    def tokens(shown: Sequence[EvidencePath]) -> int:
+        return generator.count_tokens(_messages(retrieved.question, shown, titles))
+
+    shown = context.fit(paths, tokens, generator.max_model_len - ANSWER_TOKENS)
+    if shown is None:
+        return Prepared(retrieved, (), None)
+    choices = _choices(shown) if choose else ()
+    schema = None if choices else SCHEMA
+    request = GenerationRequest(
+        request_id, _messages(retrieved.question, shown, titles), ANSWER_TOKENS, schema=schema, choices=choices
+    )
+    return Prepared(retrieved, tuple(shown), request)
+
+
+def finish(prepared: Prepared, reply: Generation | None) -> Answer:
+    """The answer with its citations, or "failed" with the reason. The evidence stays either way."""
+    answer = replace(prepared.answer, context=tuple(path.rank for path in prepared.shown))
+    if prepared.request is None or reply is None or reply.finish_reason == "too_long":
+        return replace(answer, status="failed", error="the question is longer than the model's window")
+    usage = {"prompt_tokens": reply.prompt_tokens, "completion_tokens": reply.completion_tokens}
+    answer = replace(answer, usage=usage)
+    if reply.finish_reason == "error":
+        return replace(answer, status="failed", error=f"the model refused the request: {reply.error}")
+    text, cited = _parse(reply.text, bool(prepared.request.choices))
+    if not text:
+        return replace(answer, status="failed", error=f"the model's reply holds no answer: {reply.text[:200]!r}")
+    citations = tuple(prepared.shown[number - 1].rank for number in cited if 0 < number <= len(prepared.shown))
+    return replace(answer, status="answered", answer=text, citations=citations)
+
+
+def _messages(
+    question: str, shown: Sequence[EvidencePath], titles: Mapping[str, str]
+) -> tuple[Mapping[str, str], ...]:
+    evidence = context.render(shown, titles) or "(none)"
+    user = f"Evidence:\n\n{evidence}\n\nQuestion: {question}"
+    return ({"role": "system", "content": INSTRUCTION}, {"role": "user", "content": user})
+
+
+def _choices(shown: Sequence[EvidencePath]) -> tuple[str, ...]:
+    names = (name.strip() for path in shown for name in path.entities)
+    return tuple(dict.fromkeys([*(name for name in names if name), "yes", "no"])) if shown else ()
+
+
+def _parse(text: str, chosen: bool) -> tuple[str, list[int]]:
+    if chosen:
+        return text.strip(), []
+    try:
+        reply = json.loads(text)
+        answer = " ".join(str(reply["answer"]).split())
+        return answer, [number for number in reply["evidence"] if isinstance(number, int)]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        # A reply that was cut by its length limit still opens with the answer.
+        found = re.search(r'"answer"\s*:\s*"((?:[^"\\]|\\.)*)', text)
+        return (" ".join(found.group(1).split()) if found else ""), []

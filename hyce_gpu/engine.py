@@ -1,0 +1,191 @@
+"""The online stage in its order: questions → entry → evidence → context → answer, many questions at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+from hyce_serving.encoder import Encoder
+from hyce_serving.generator import Generator
+
+from hyce_gpu import answering, encoders
+from hyce_gpu.config import Config
+from hyce_gpu.devices import choose_device
+from hyce_gpu.entry import NameLinker
+from hyce_gpu.online import reason
+from hyce_gpu.question_mentions import find_mentions
+from hyce_gpu.reasoning import Reasoning
+from hyce_gpu.schema import Answer, EvidencePath, Question
+from hyce_gpu.store import Store
+from hyce_gpu.tables import relations_of, sources_of
+
+
+class Engine:
+    """Answers batches of questions over one store. Open it once; models load at their first use.
+
+    with Engine.open("store", llm="Qwen/Qwen2.5-1.5B-Instruct") as engine:
+        answers = engine.answer(["Where was the architect of the Louvre pyramid born?"])
+    """
+
+    def __init__(
+        self, store: Store, encoder: Encoder, generator: Generator | None, config: Config, device: str
+    ) -> None:
+        self.store, self.generator, self.config, self.device = store, generator, config, device
+        self._encoder = encoder
+        encoders.require_same(encoder, store.manifest["encoder"], str(store.root))
+        self._hypergraph = store.hypergraph().to(device)
+        self._index = store.entity_index(device)
+        self._names = store.entity_names()
+        self._linker = NameLinker(*store.names_and_aliases())
+        self._bare, self._bare_vectors = store.bare_chunks()
+
+    @classmethod
+    def open(
+        cls,
+        path: str | Path,
+        *,
+        encoder: str | Encoder | None = None,
+        llm: str | Generator | None = None,
+        config: Config | None = None,
+        device: str = "auto",
+    ) -> Self:
+        """Opens the store at `path`.
+
+        Args:
+            encoder: a model or its name where the store's own is not to be found under its name.
+            llm: a Hub id, a local path, or a generator that is shared; without it, `answer` is not possible.
+            device: "auto", "cpu", "cuda" or "cuda:N".
+
+        Raises:
+            StoreError: no store, a broken one, or another encoder.
+            MissingBackendError: a device or package that is not there.
+        """
+        store = Store.open(path)
+        device = choose_device(device)
+        if not isinstance(encoder, Encoder):
+            encoder = Encoder(encoder or store.manifest["encoder"]["name"], device=device)
+        generator = Generator(llm) if isinstance(llm, str) else llm
+        return cls(store, encoder, generator, config or Config(), device)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stops the LLM, if one was started."""
+        if self.generator is not None:
+            self.generator.close()
+
+    def retrieve(self, questions: Iterable[str | Question]) -> list[Answer]:
+        """Evidence for each question, status "retrieved", in order; "failed" for one that cannot be asked."""
+        asked = _as_questions(questions)
+        good = [question for question in asked if not question.error]
+        vectors = self._encoder.encode([question.text for question in good])
+        entry = self._entry([question.text for question in good], vectors)
+        found = reason(self._hypergraph, entry, vectors, self.config, device=self.device)
+        texts = self._nearest_texts(vectors, found)
+        results = iter(
+            self._answer(question, ids, reasoning, passages)
+            for question, ids, reasoning, passages in zip(good, entry, found, texts, strict=True)
+        )
+        return [_failed(question) if question.error else next(results) for question in asked]
+
+    def answer(self, questions: Iterable[str | Question], choose: bool = False) -> list[Answer]:
+        """Evidence and an answer for each question, in order; the model sees all questions in one call.
+
+        Args:
+            choose: bind each reply to the entities of its evidence, yes and no.
+        """
+        retrieved = self.retrieve(questions)
+        if self.generator is None:
+            raise ValueError("Engine.answer needs a model: Engine.open(path, llm=...)")
+        prepared = {
+            str(number): answering.prepare(
+                str(number), one, self._titles(one.paths), self.generator, self.config.context_segments, choose
+            )
+            for number, one in enumerate(retrieved)
+            if one.status != "failed"
+        }
+        requests = [one.request for one in prepared.values() if one.request is not None]
+        replies = {reply.id: reply for reply in self.generator.generate(requests)}
+        return [
+            answering.finish(prepared[key], replies.get(key)) if (key := str(number)) in prepared else one
+            for number, one in enumerate(retrieved)
+        ]
+
+    def _entry(self, questions: Sequence[str], vectors: np.ndarray) -> list[list[int]]:
+        nearest = self._index.nearest(vectors, self.config.entry_entities)
+        by_model = find_mentions(questions, self.generator) if self.generator and questions else [[]] * len(questions)
+        entry = []
+        for question, names, near in zip(questions, by_model, nearest, strict=True):
+            # A model's names that the corpus does not know say nothing; the question's own words may.
+            mentioned = self._linker.link(names) or self._linker.link(self._linker.mentions(question))
+            entry.append(list(dict.fromkeys(mentioned + near)))
+        return entry
+
+    def _answer(
+        self, question: Question, entry: Sequence[int], found: Reasoning, texts: Sequence[EvidencePath]
+    ) -> Answer:
+        paths = [self._path(rank, edge, found) for rank, edge in enumerate((*found.supporting, *found.divergent), 1)]
+        paths += [_ranked(text, rank) for rank, text in enumerate(texts, len(paths) + 1)]
+        names = tuple(self._names[entity] for entity in entry)
+        return Answer(question.id, question.text, "retrieved", entry=names, paths=tuple(paths), cut=found.cut)
+
+    def _path(self, rank: int, edge: int, found: Reasoning) -> EvidencePath:
+        row = self.store.hyperedge(edge)
+        place = found.evidence.index(edge)
+        pointer = self._hypergraph.member_pointer
+        members = self._hypergraph.member[pointer[edge] : pointer[edge + 1]].tolist()
+        return EvidencePath(
+            rank,
+            "supporting" if edge in found.supporting else "divergent",
+            found.evidence_score[place],
+            found.terms[place],
+            row["confidence"],
+            tuple(self._names[entity] for entity in members),
+            row["segment"],
+            relations_of(row),
+            sources_of(row),
+            edge,
+        )
+
+    def _nearest_texts(self, vectors: np.ndarray, found: Sequence[Reasoning]) -> list[list[EvidencePath]]:
+        """The nearest passages without hyperedges, where the context has room beside the paths."""
+        if len(self._bare) == 0:
+            return [[] for _ in found]
+        score = np.clip(vectors.astype(np.float64) @ self._bare_vectors.T.astype(np.float64), 0, 1)
+        order = np.argsort(-score.astype(np.float32), axis=1, kind="stable")
+        return [
+            [self._text(place, score[row, place]) for place in order[row][: self.config.context_segments - len(one.paths)]]
+            if len(one.paths) < self.config.context_segments
+            else []
+            for row, one in enumerate(found)
+        ]
+
+    def _text(self, place: int, score: float) -> EvidencePath:
+        source, text = self.store.chunk(int(self._bare[place]))
+        return EvidencePath(0, "text", float(score), {"similarity": float(score)}, 0.0, (), text, (), (source,))
+
+    def _titles(self, paths: Sequence[EvidencePath]) -> dict[str, str]:
+        return {source.doc_id: self.store.title(source.doc_id) for path in paths for source in path.sources}
+
+
+def _ranked(path: EvidencePath, rank: int) -> EvidencePath:
+    return EvidencePath(**{**vars(path), "rank": rank})
+
+
+def _as_questions(questions: Iterable[str | Question]) -> list[Question]:
+    asked = [q if isinstance(q, Question) else Question(f"q{n}", q) for n, q in enumerate(questions, 1)]
+    blank = "the question is empty"
+    return [q if q.error or q.text.strip() else Question(q.id, q.text, q.extra, blank) for q in asked]
+
+
+def _failed(question: Question) -> Answer:
+    return Answer(question.id, question.text, "failed", error=question.error)

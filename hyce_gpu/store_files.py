@@ -1,0 +1,157 @@
+"""Generations of a store directory: written aside, made current by one atomic rename, opened by size and version.
+
+    DIR/CURRENT          the name of the current generation
+    DIR/gen-000001/      manifest.json and the files that it lists, each with its size and SHA-256
+    DIR/LOCK             held by the one writer
+
+Knows files and bytes; what they mean is `store`'s.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from hyce_gpu.errors import OutputError, StoreError
+
+FORMAT = "hyce-store/1"
+_CURRENT = "CURRENT"
+_MANIFEST = "manifest.json"
+_PREFIX = "gen-"
+
+
+def current_generation(root: Path) -> Path:
+    """The directory of the current generation.
+
+    Raises:
+        StoreError: there is no store, or it does not name a generation that is there.
+    """
+    if not root.exists():
+        raise StoreError(f"no store at {root}: the directory does not exist; build one with 'hyce index ... --store {root}'")
+    try:
+        name = (root / _CURRENT).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise StoreError(f"no store at {root}: it has no readable {_CURRENT} file; build one with 'hyce index'") from error
+    generation = root / name
+    if not name.startswith(_PREFIX) or not generation.is_dir():
+        raise StoreError(f"broken store {root}: {_CURRENT} names {name!r}, which is not there; build it again")
+    return generation
+
+
+def read_manifest(generation: Path) -> dict[str, Any]:
+    """The manifest of a generation whose files are all there in their full size.
+
+    Raises:
+        StoreError: a manifest that cannot be read, another format version, or a file that is missing or cut short.
+    """
+    path = generation / _MANIFEST
+    try:
+        manifest = json.loads(path.read_bytes())
+        version, files = manifest["format"], manifest["files"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StoreError(f"broken store: cannot read {path} ({type(error).__name__}); build the store again") from error
+    if version != FORMAT:
+        raise StoreError(f"{path}: store format {version!r}, this version reads {FORMAT!r}; build the store again")
+    for name, entry in files.items():
+        file = generation / name
+        size = file.stat().st_size if file.exists() else None
+        if size != entry["bytes"]:
+            found = "is missing" if size is None else f"has {size:,} bytes"
+            raise StoreError(f"broken store: {file} {found}, expected {entry['bytes']:,} bytes; build the store again")
+    return dict(manifest)
+
+
+@contextmanager
+def new_generation(root: Path, manifest: dict[str, Any]) -> Iterator[Path]:
+    """Yields an empty directory to write files into; on success they become the current generation of `root`.
+
+    Raises:
+        OutputError: `root` cannot be written, is something else than a store, or another process is writing it.
+    """
+    try:
+        _claim(root)
+        with _lock(root):
+            draft = root / ".draft"
+            shutil.rmtree(draft, ignore_errors=True)
+            draft.mkdir()
+            try:
+                yield draft
+                _seal(draft, manifest)
+                _publish(root, draft)
+            finally:
+                shutil.rmtree(draft, ignore_errors=True)
+    except OSError as error:
+        raise OutputError(f"cannot write the store {root}: {error.strerror or error}") from error
+
+
+def _claim(root: Path) -> None:
+    if root.exists() and not root.is_dir():
+        raise OutputError(f"cannot write the store {root}: it is a file, a store is a directory")
+    ours = {_CURRENT, "LOCK", ".draft", "ledger.jsonl"}
+    if root.is_dir() and not (root / _CURRENT).exists():
+        foreign = [p.name for p in root.iterdir() if p.name not in ours and not p.name.startswith(_PREFIX)]
+        if foreign:
+            raise OutputError(f"{root} is not a store and not empty (it holds {foreign[0]!r}); name another directory")
+    root.mkdir(parents=True, exist_ok=True)
+
+
+@contextmanager
+def _lock(root: Path) -> Iterator[None]:
+    """One writer at a time; the lock goes with its process, however that ends."""
+    with (root / "LOCK").open("a+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            file.seek(0)
+            raise OutputError(f"the store {root} is being written by {file.read().strip()}; wait for it") from error
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {socket.gethostname()}")
+        file.flush()
+        yield
+
+
+def _seal(draft: Path, manifest: dict[str, Any]) -> None:
+    files = {}
+    for file in sorted(path for path in draft.iterdir()):
+        _sync(file)
+        files[file.name] = {"bytes": file.stat().st_size, "sha256": _sha256(file)}
+    text = json.dumps({"format": FORMAT, **manifest, "files": files}, indent=2, ensure_ascii=True)
+    (draft / _MANIFEST).write_text(text + "\n", encoding="utf-8")
+    _sync(draft / _MANIFEST)
+    _sync(draft)
+
+
+def _publish(root: Path, draft: Path) -> None:
+    older = sorted(path for path in root.glob(f"{_PREFIX}*") if path.is_dir())
+    number = int(older[-1].name.removeprefix(_PREFIX)) + 1 if older else 1
+    name = f"{_PREFIX}{number:06d}"
+    draft.rename(root / name)
+    pointer = root / f"{_CURRENT}.partial"
+    pointer.write_text(name + "\n", encoding="utf-8")
+    _sync(pointer)
+    pointer.replace(root / _CURRENT)
+    _sync(root)
+    # The generation before stays: a reader may have opened it and not yet mapped every file.
+    for generation in older[:-1]:
+        shutil.rmtree(generation, ignore_errors=True)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

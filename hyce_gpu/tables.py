@@ -1,0 +1,78 @@
+"""Nouns ↔ Arrow tables: documents, chunks, entities, hyperedges and merges as Parquet columns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from hyce_gpu.merge import AliasMerge, Entity, Hyperedge
+from hyce_gpu.schema import Chunk, Document, Relation, Source
+
+_SOURCE = pa.struct({"doc_id": pa.string(), "chunk_id": pa.string(), "start": pa.int64(), "end": pa.int64()})
+_RELATION = pa.struct({"head": pa.string(), "predicate": pa.string(), "tail": pa.string(), "confidence": pa.float64()})
+
+DOCUMENTS = pa.schema({"id": pa.string(), "title": pa.string(), "source": pa.string(), "metadata": pa.string(), "text": pa.string()})
+CHUNKS = pa.schema(
+    {"id": pa.string(), "document": pa.int64(), "order": pa.int64(), "start": pa.int64(), "end": pa.int64(), "bare": pa.bool_()}
+)
+ENTITIES = pa.schema(
+    {
+        "name": pa.string(), "canonical": pa.string(), "type": pa.string(), "role": pa.string(),
+        "aliases": pa.list_(pa.string()), "description": pa.string(), "confidence": pa.float64(),
+    }
+)  # fmt: skip
+HYPEREDGES = pa.schema(
+    {
+        "segment": pa.string(), "confidence": pa.float64(), "time": pa.string(), "reliability": pa.float64(),
+        "relations": pa.list_(_RELATION), "sources": pa.list_(_SOURCE),
+    }
+)  # fmt: skip
+MERGES = pa.schema({"first": pa.string(), "second": pa.string(), "alias": pa.string()})
+
+
+def documents_table(documents: Sequence[Document]) -> pa.Table:
+    rows = [
+        {"id": d.id, "title": d.title, "source": d.source, "metadata": json.dumps(dict(d.metadata), default=str), "text": d.text}
+        for d in documents
+    ]
+    return pa.Table.from_pylist(rows, DOCUMENTS)
+
+
+def chunks_table(chunks: Sequence[Chunk], documents: Sequence[Document], bare: set[str]) -> pa.Table:
+    """`bare`: ids of the chunks that gave no hyperedge and are retrievable as text only."""
+    number = {document.id: place for place, document in enumerate(documents)}
+    rows = [
+        {"id": c.id, "document": number[c.doc_id], "order": c.order, "start": c.start, "end": c.end, "bare": c.id in bare}
+        for c in chunks
+    ]
+    return pa.Table.from_pylist(rows, CHUNKS)
+
+
+def entities_table(entities: Sequence[Entity]) -> pa.Table:
+    return pa.Table.from_pylist([vars(entity) for entity in entities], ENTITIES)
+
+
+def hyperedges_table(hyperedges: Sequence[Hyperedge]) -> pa.Table:
+    rows = [
+        {
+            "segment": edge.segment, "confidence": edge.confidence, "time": edge.time, "reliability": edge.reliability,
+            "relations": [vars(relation) for relation in edge.relations], "sources": [vars(s) for s in edge.sources],
+        }
+        for edge in hyperedges
+    ]  # fmt: skip
+    return pa.Table.from_pylist(rows, HYPEREDGES)
+
+
+def merges_table(merges: Sequence[AliasMerge]) -> pa.Table:
+    return pa.Table.from_pylist([vars(merge) for merge in merges], MERGES)
+
+
+def relations_of(row: dict[str, Any]) -> tuple[Relation, ...]:
+    return tuple(Relation(**relation) for relation in row["relations"])
+
+
+def sources_of(row: dict[str, Any]) -> tuple[Source, ...]:
+    return tuple(Source(**source) for source in row["sources"])
