@@ -1,6 +1,6 @@
 """Batched hypergraph chain-of-evidence retrieval: a corpus becomes a store, questions become answers with evidence.
 
-    from hyce_gpu import Engine, Config, Hypergraph, reason
+from hyce_gpu import Engine, Config, Hypergraph, reason
 """
 
 from __future__ import annotations

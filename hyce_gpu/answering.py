@@ -85,9 +85,7 @@ def finish(prepared: Prepared, reply: Generation | None) -> Answer:
     return replace(answer, status="answered", answer=text, citations=citations)
 
 
-def _messages(
-    question: str, shown: Sequence[EvidencePath], titles: Mapping[str, str]
-) -> tuple[Mapping[str, str], ...]:
+def _messages(question: str, shown: Sequence[EvidencePath], titles: Mapping[str, str]) -> tuple[Mapping[str, str], ...]:
     evidence = context.render(shown, titles) or "(none)"
     user = f"Evidence:\n\n{evidence}\n\nQuestion: {question}"
     return ({"role": "system", "content": INSTRUCTION}, {"role": "user", "content": user})

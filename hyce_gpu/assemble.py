@@ -75,9 +75,7 @@ def _terms(
     }
 
 
-def _with_fallback(
-    subgraph: Subgraph, terms: dict[str, Tensor], fallback: Tensor
-) -> tuple[Tensor, dict[str, Tensor]]:
+def _with_fallback(subgraph: Subgraph, terms: dict[str, Tensor], fallback: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
     """The evidence score; where no entity is retained, the retrieval score stands in its place (step 12)."""
     falls = fallback[subgraph.edge_question]
     zero = torch.zeros_like(subgraph.retrieval_score)
@@ -105,9 +103,7 @@ def _fuse(subgraph: Subgraph, chosen: Tensor, retained: Tensor, config: Config) 
     unit = unit_of_row[subgraph.edge_row]
     used = retained & (unit >= 0)
     width = config.evidence_units
-    overlap = jaccard(
-        unit[used], subgraph.entity_row[used], question, rank, subgraph.num_questions, width
-    )
+    overlap = jaccard(unit[used], subgraph.entity_row[used], question, rank, subgraph.num_questions, width)
     valid = torch.zeros((subgraph.num_questions, width), dtype=torch.bool, device=chosen.device)
     valid[question, rank] = True
     representative, represented_by = fuse(overlap, valid, config.overlap_threshold)

@@ -6,7 +6,7 @@ from hyce_gpu.errors import MissingBackendError
 
 
 def choose_device(wanted: str = "auto") -> str:
-    """"auto" is "cuda" where torch sees a GPU, else "cpu".
+    """ "auto" is "cuda" where torch sees a GPU, else "cpu".
 
     Raises:
         MissingBackendError: a device that was asked for by name and is not there, or is unknown.

@@ -163,7 +163,10 @@ class Engine:
         score = np.clip(vectors.astype(np.float64) @ self._bare_vectors.T.astype(np.float64), 0, 1)
         order = np.argsort(-score.astype(np.float32), axis=1, kind="stable")
         return [
-            [self._text(place, score[row, place]) for place in order[row][: self.config.context_segments - len(one.paths)]]
+            [
+                self._text(place, score[row, place])
+                for place in order[row][: self.config.context_segments - len(one.paths)]
+            ]
             if len(one.paths) < self.config.context_segments
             else []
             for row, one in enumerate(found)

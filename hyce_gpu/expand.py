@@ -80,7 +80,8 @@ class _Search:
         question, entity = self._split(self._frontier, hypergraph.num_entities)
         position, hyperedge = gather_rows(hypergraph.incident_pointer, hypergraph.incident, entity)
         keys = question[position] * hypergraph.num_hyperedges + hyperedge
-        return torch.unique(keys, return_counts=True)
+        found, counts = torch.unique(keys, return_counts=True)
+        return found, counts
 
     def _scores(self, keys: Tensor, entries: Tensor) -> Tensor:
         question, hyperedge = self._split(keys, self._hypergraph.num_hyperedges)

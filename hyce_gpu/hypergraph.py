@@ -89,7 +89,7 @@ class Hypergraph:
         member = np.fromiter((entity for row in rows for entity in row), np.int64, int(pointer[-1]))
         means = [sum(values) / len(values) if len(values) else 0.0 for values in relation_confidence or []]
         return cls.from_arrays(
-            num_entities, pointer, member,
+            num_entities, torch.from_numpy(pointer), torch.from_numpy(member),
             _numbers("confidence", confidence, len(rows), 1.0),
             _numbers("relation_confidence", means if relation_confidence is not None else None, len(rows), 0.0),
             _vectors("entity_vectors", entity_vectors, num_entities),
@@ -100,22 +100,20 @@ class Hypergraph:
     def from_arrays(
         cls,
         num_entities: int,
-        member_pointer: np.ndarray,
-        member: np.ndarray,
+        member_pointer: Tensor,
+        member: Tensor,
         confidence: Tensor,
         relation_confidence: Tensor,
         entity_vectors: Tensor,
         hyperedge_vectors: Tensor,
     ) -> Hypergraph:
         """Builds the hypergraph from arrays that are already checked; turns the incidence the other way round."""
-        pointer = torch.as_tensor(member_pointer)
-        entity = torch.as_tensor(member)
-        hyperedge = torch.repeat_interleave(pointer.diff())
-        counts = torch.bincount(entity, minlength=num_entities)
-        incident = hyperedge[torch.sort(entity, stable=True).indices]
+        hyperedge = torch.repeat_interleave(member_pointer.diff())
+        counts = torch.bincount(member, minlength=num_entities)
+        incident = hyperedge[torch.sort(member, stable=True).indices]
         incident_pointer = torch.cat((counts.new_zeros(1), counts.cumsum(0)))
         return cls(
-            pointer, entity, incident_pointer, incident,
+            member_pointer, member, incident_pointer, incident,
             confidence.double(), relation_confidence.double(), entity_vectors, hyperedge_vectors,
         )  # fmt: skip
 

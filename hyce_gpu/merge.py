@@ -198,8 +198,8 @@ def _hyperedges(
                 too_small += 1
                 continue
             edge = _hyperedge(record, found, members, ids, entities)
-            key = (_normalised(found.segment), members)
-            merged[key] = _united(merged[key], edge) if key in merged else edge
+            same = (_normalised(found.segment), members)
+            merged[same] = _united(merged[same], edge) if same in merged else edge
     return tuple(merged.values()), too_small
 
 
@@ -216,9 +216,7 @@ def _hyperedge(
     known = (r for r in found.relations if canonical_name(r.head) in ids and canonical_name(r.tail) in ids)
     relations = tuple(replace(r, head=name(r.head), tail=name(r.tail)) for r in known)
     source = Source(record.doc_id, record.chunk_id, found.start, found.end)
-    return Hyperedge(
-        found.segment, members, found.confidence, found.time, found.reliability, relations, (source,)
-    )
+    return Hyperedge(found.segment, members, found.confidence, found.time, found.reliability, relations, (source,))
 
 
 def _united(first: Hyperedge, second: Hyperedge) -> Hyperedge:

@@ -56,7 +56,9 @@ def reason(
     vectors = torch.as_tensor(query_vectors, dtype=hypergraph.hyperedge_vectors.dtype)
     _check(hypergraph, entry, vectors)
     if backend == "reference":
-        return [reference.reason_one(hypergraph, ids, vector, config) for ids, vector in zip(entry, vectors)]
+        return [
+            reference.reason_one(hypergraph, ids, vector, config) for ids, vector in zip(entry, vectors, strict=True)
+        ]
     if backend not in ("auto", "torch"):
         raise MissingBackendError(f"unknown backend {backend!r}; there are auto, {', '.join(BACKENDS)}")
     hypergraph, vectors = hypergraph.to(device), vectors.to(device)

@@ -29,7 +29,14 @@ def progress(label: str, total: int, unit: str) -> Iterator[Advance]:
 @contextmanager
 def _bar(label: str, total: int, unit: str) -> Iterator[Advance]:
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     columns = (
         TextColumn(f"{label:<12}"), BarColumn(), MofNCompleteColumn(), TextColumn(unit),

@@ -59,7 +59,9 @@ def write_store(root: Path, contents: Contents, manifest: Mapping[str, Any]) -> 
             pq.write_table(table, draft / f"{name}.parquet", compression="zstd")
         pointer = np.concatenate(([0], np.cumsum([len(row) for row in members]))).astype(np.int64)
         np.save(draft / "member_pointer.npy", pointer)
-        np.save(draft / "member.npy", np.fromiter((entity for row in members for entity in row), np.int64, int(pointer[-1])))
+        np.save(
+            draft / "member.npy", np.fromiter((entity for row in members for entity in row), np.int64, int(pointer[-1]))
+        )
         for name in ("entity_vectors", "hyperedge_vectors", "chunk_vectors"):
             np.save(draft / f"{name}.npy", getattr(contents, name))
         EntityIndex.build(contents.entity_vectors).write(draft / "entities.faiss")
@@ -106,15 +108,14 @@ class Store:
         arrays, edges = self._arrays, self._tables["hyperedges"]
         relations = edges.column("relations").to_pylist()
         means = [sum(r["confidence"] for r in found) / len(found) if found else 0.0 for found in relations]
-        # Torch maps the file's pages and never writes to them.
         return Hypergraph.from_arrays(
             self.counts["entities"],
-            _tensor(arrays["member_pointer"]),
-            _tensor(arrays["member"]),
+            torch.from_numpy(arrays["member_pointer"]),
+            torch.from_numpy(arrays["member"]),
             torch.tensor(edges.column("confidence").to_pylist(), dtype=torch.float64),
             torch.tensor(means, dtype=torch.float64),
-            _tensor(arrays["entity_vectors"]),
-            _tensor(arrays["hyperedge_vectors"]),
+            torch.from_numpy(arrays["entity_vectors"]),
+            torch.from_numpy(arrays["hyperedge_vectors"]),
         )
 
     def entity_index(self, device: str = "cpu") -> EntityIndex:
@@ -156,9 +157,11 @@ class Store:
     def _array(self, name: str) -> np.ndarray:
         path = self.generation / f"{name}.npy"
         try:
-            return np.load(path, mmap_mode="r", allow_pickle=False)
+            # Copy-on-write, since torch warns of read-only memory; nothing writes, so no page is copied.
+            array: np.ndarray = np.load(path, mmap_mode="c", allow_pickle=False)
         except (OSError, ValueError) as error:
             raise StoreError(f"broken store: cannot read {path} ({error}); build the store again") from error
+        return array
 
     def _table(self, name: str) -> pa.Table:
         path = self.generation / f"{name}.parquet"
@@ -177,13 +180,6 @@ class Store:
         for name, number in found.items():
             if counts[name] != number:
                 raise StoreError(f"broken store {self.root}: {number} {name}, the manifest says {counts[name]}")
-
-
-def _tensor(array: np.ndarray) -> torch.Tensor:
-    # Copy-on-write keeps torch from warning of read-only memory; nothing writes, so no page is copied.
-    if isinstance(array, np.memmap) and array.size:
-        array = np.memmap(array.filename, array.dtype, "c", array.offset, array.shape)
-    return torch.from_numpy(np.asarray(array))
 
 
 def _row(table: pa.Table, number: int) -> dict[str, Any]:

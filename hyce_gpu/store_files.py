@@ -35,11 +35,15 @@ def current_generation(root: Path) -> Path:
         StoreError: there is no store, or it does not name a generation that is there.
     """
     if not root.exists():
-        raise StoreError(f"no store at {root}: the directory does not exist; build one with 'hyce index ... --store {root}'")
+        raise StoreError(
+            f"no store at {root}: the directory does not exist; build one with 'hyce index ... --store {root}'"
+        )
     try:
         name = (root / _CURRENT).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise StoreError(f"no store at {root}: it has no readable {_CURRENT} file; build one with 'hyce index'") from error
+        raise StoreError(
+            f"no store at {root}: it has no readable {_CURRENT} file; build one with 'hyce index'"
+        ) from error
     generation = root / name
     if not name.startswith(_PREFIX) or not generation.is_dir():
         raise StoreError(f"broken store {root}: {_CURRENT} names {name!r}, which is not there; build it again")

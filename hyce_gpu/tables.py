@@ -14,9 +14,18 @@ from hyce_gpu.schema import Chunk, Document, Relation, Source
 _SOURCE = pa.struct({"doc_id": pa.string(), "chunk_id": pa.string(), "start": pa.int64(), "end": pa.int64()})
 _RELATION = pa.struct({"head": pa.string(), "predicate": pa.string(), "tail": pa.string(), "confidence": pa.float64()})
 
-DOCUMENTS = pa.schema({"id": pa.string(), "title": pa.string(), "source": pa.string(), "metadata": pa.string(), "text": pa.string()})
+DOCUMENTS = pa.schema(
+    {"id": pa.string(), "title": pa.string(), "source": pa.string(), "metadata": pa.string(), "text": pa.string()}
+)
 CHUNKS = pa.schema(
-    {"id": pa.string(), "document": pa.int64(), "order": pa.int64(), "start": pa.int64(), "end": pa.int64(), "bare": pa.bool_()}
+    {
+        "id": pa.string(),
+        "document": pa.int64(),
+        "order": pa.int64(),
+        "start": pa.int64(),
+        "end": pa.int64(),
+        "bare": pa.bool_(),
+    }
 )
 ENTITIES = pa.schema(
     {
@@ -35,7 +44,13 @@ MERGES = pa.schema({"first": pa.string(), "second": pa.string(), "alias": pa.str
 
 def documents_table(documents: Sequence[Document]) -> pa.Table:
     rows = [
-        {"id": d.id, "title": d.title, "source": d.source, "metadata": json.dumps(dict(d.metadata), default=str), "text": d.text}
+        {
+            "id": d.id,
+            "title": d.title,
+            "source": d.source,
+            "metadata": json.dumps(dict(d.metadata), default=str),
+            "text": d.text,
+        }
         for d in documents
     ]
     return pa.Table.from_pylist(rows, DOCUMENTS)
@@ -45,7 +60,14 @@ def chunks_table(chunks: Sequence[Chunk], documents: Sequence[Document], bare: s
     """`bare`: ids of the chunks that gave no hyperedge and are retrievable as text only."""
     number = {document.id: place for place, document in enumerate(documents)}
     rows = [
-        {"id": c.id, "document": number[c.doc_id], "order": c.order, "start": c.start, "end": c.end, "bare": c.id in bare}
+        {
+            "id": c.id,
+            "document": number[c.doc_id],
+            "order": c.order,
+            "start": c.start,
+            "end": c.end,
+            "bare": c.id in bare,
+        }
         for c in chunks
     ]
     return pa.Table.from_pylist(rows, CHUNKS)

@@ -8,8 +8,34 @@ import pytest
 
 from hyce_gpu.entry import NameLinker
 
-NAMES = ["barack obama", "obama", "c++", "c", "富士山", "周杰伦", "it", "दिल्ली", "new york", "new york city", "münchen", "서울"]
-ALIASES = [["President Obama"], [], [], [], ["Mount Fuji"], ["Jay Chou"], [], ["Delhi"], ["NYC"], ["NYC"], ["Munich"], []]
+NAMES = [
+    "barack obama",
+    "obama",
+    "c++",
+    "c",
+    "富士山",
+    "周杰伦",
+    "it",
+    "दिल्ली",
+    "new york",
+    "new york city",
+    "münchen",
+    "서울",
+]
+ALIASES = [
+    ["President Obama"],
+    [],
+    [],
+    [],
+    ["Mount Fuji"],
+    ["Jay Chou"],
+    [],
+    ["Delhi"],
+    ["NYC"],
+    ["NYC"],
+    ["Munich"],
+    [],
+]
 LINKER = NameLinker(NAMES, ALIASES)
 
 

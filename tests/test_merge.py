@@ -7,11 +7,15 @@ from hyce_gpu.names import canonical_name
 from hyce_gpu.schema import ExtractedEntity, ExtractedHyperedge, ExtractionRecord, Relation, Source
 
 
-def _record(doc: str, entities: list[ExtractedEntity], hyperedges: list[ExtractedHyperedge] | None = None) -> ExtractionRecord:
+def _record(
+    doc: str, entities: list[ExtractedEntity], hyperedges: list[ExtractedHyperedge] | None = None
+) -> ExtractionRecord:
     return ExtractionRecord(f"{doc}#0", doc, 0, 0, 100, "ok", tuple(entities), tuple(hyperedges or ()))
 
 
-def _edge(segment: str, *names: str, confidence: float = 1.0, relations: tuple[Relation, ...] = ()) -> ExtractedHyperedge:
+def _edge(
+    segment: str, *names: str, confidence: float = 1.0, relations: tuple[Relation, ...] = ()
+) -> ExtractedHyperedge:
     return ExtractedHyperedge(segment, names, 0, len(segment), confidence, relations=relations)
 
 

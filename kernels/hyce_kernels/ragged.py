@@ -1,6 +1,6 @@
 """Ragged arrays: rows of different length side by side, one segment a question.
 
-A segment array is sorted; everything keeps it so. No operation here loops over rows or depends on what the numbers mean.
+A segment array is sorted; everything keeps it so. No operation here loops over rows.
 """
 
 from __future__ import annotations

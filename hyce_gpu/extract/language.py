@@ -1,0 +1,287 @@
+"""Which script and language a text is in, told cheaply, and the spaCy pipeline that reads it.
+
+Knows scripts, stop words, particles and package names. Knows nothing of chunks, entities or hyperedges.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import re
+import runpy
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+    from spacy.tokens import Doc
+
+_log = logging.getLogger(__name__)
+
+# Languages that share a script are told apart by their stop words; the others by the script alone.
+_LATIN = [
+    "en", "de", "fr", "es", "pt", "it", "nl", "sv", "da", "nb", "fi", "pl",
+    "cs", "sk", "hu", "ro", "hr", "tr", "id", "vi", "ca", "et", "lt",
+]  # fmt: skip
+_RIVALS = {
+    "LATIN": _LATIN,
+    "CYRILLIC": ["ru", "uk", "bg", "sr", "mk"],
+    "ARABIC": ["ar", "fa", "ur"],
+    "DEVANAGARI": ["hi", "mr", "ne"],
+}
+_ONLY = {
+    "CJK": "zh", "HIRAGANA": "ja", "KATAKANA": "ja", "HANGUL": "ko", "THAI": "th", "HEBREW": "he", "GREEK": "el",
+    "ARMENIAN": "hy", "BENGALI": "bn", "TAMIL": "ta", "TELUGU": "te", "GUJARATI": "gu", "KANNADA": "kn",
+    "MALAYALAM": "ml", "SINHALA": "si", "ETHIOPIC": "am",
+}  # fmt: skip
+# What the first word of a character's Unicode name does not say.
+_SCRIPT_OF_PREFIX = {
+    "IDEOGRAPHIC": "CJK",
+    "KATAKANA-HIRAGANA": "KATAKANA",
+    "HALFWIDTH": "KATAKANA",
+    "FULLWIDTH": "LATIN",
+}
+
+# Scripts without spaces between words, as ranges of a character class: Han; Thai, Lao, Burmese and Khmer.
+HAN = "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff々〇"
+UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
+_UNSPACED_SCRIPTS = frozenset({"CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "MYANMAR", "KHMER"})
+
+# Shorter ones are headings, bullets and table cells.
+_MIN_SENTENCE_WORDS = 3
+_MIN_SENTENCE_CHARACTERS = 6
+
+_SAMPLE_CHARACTERS = 4000
+# One Han character carries about as much as three letters of an alphabet.
+_HAN_WEIGHT = 3
+# Japanese with this share of kana is still Japanese; Chinese text quotes less of it.
+_KANA_SHARE = 0.1
+# Running text of a known language has more stop words than this; below it the language is not one of ours.
+_LEAST_STOP_WORD_SHARE = 0.12
+# Not `\w`: it splits Devanagari words at their vowel signs.
+_WORD = re.compile(r"[^\s\d!-/:-@\[-`{-~«»“”„…–—।،؛؟]+")
+# English function words also open other lists; a corpus is English more often than not.
+_ENGLISH_BONUS = 1.5
+
+# Words that glue others together in scripts without spaces; a term does not cross them.
+_GLUE = {
+    "zh": re.compile("[的了是在和与與及或但也而且并並以于於之其这這那被就都你我您他她它们們]"),
+    "th": re.compile(
+        "(?:และ|ที่|การ|ความ|ของ|ใน|จะ|เป็น|ได้|ให้|โดย|หรือ|กับ|แก่|ต่อ|ซึ่ง|ว่า|ไม่|ทุก|นี้|นั้น|ตาม|จาก|ด้วย|เพื่อ|ย่อม|ถูก|มี)"
+        "(?![\u0e30-\u0e3a\u0e45-\u0e4e])"
+    ),
+}
+# Korean particles, the longest first; Arabic conjunctions and prepositions written onto the article; elided articles.
+_PARTICLES = (
+    "으로서", "에게는", "에서는", "에게서", "에서", "으로", "에게", "까지", "부터", "이나",
+    "은", "는", "이", "가", "을", "를", "의", "에", "와", "과", "도", "로",
+)  # fmt: skip
+_BEFORE_ARTICLE = re.compile(r"^(?:[وبكف]ال|لل)(?=\w{2})")
+_ELIDED = re.compile(r"^(?:[dlmnst]|qu|un|dell|nell|all|sull|dall)['’](?=\w)", re.IGNORECASE)
+
+# Names need neither syntax nor lemmas. English proper nouns show in the tags, without the attribute ruler.
+_UNUSED_COMPONENTS = ["parser", "senter", "lemmatizer", "trainable_lemmatizer", "entity_linker", "textcat"]
+# Bigger pipelines find more. Transformers come last: without a GPU they are some fifty times slower.
+_SIZES = ("lg", "md", "sm")
+_PACKAGE_PATTERNS = ("{}_core_web_{}", "{}_core_news_{}")
+
+
+@lru_cache(maxsize=65536)
+def script_of(char: str) -> str:
+    """The script of a letter ("LATIN", "CJK", "THAI"); "" for whatever is not a letter."""
+    if unicodedata.category(char)[0] != "L":
+        return ""
+    prefix = unicodedata.name(char, "").split(" ")[0]
+    return _SCRIPT_OF_PREFIX.get(prefix, prefix)
+
+
+@lru_cache(maxsize=1)
+def _marks() -> str:
+    """The combining marks of the living scripts, for a character class: `\\w` leaves them out."""
+    return "".join(chr(code) for code in range(0x300, 0xFE30) if unicodedata.category(chr(code))[0] == "M")
+
+
+@lru_cache(maxsize=1)
+def word_pattern() -> re.Pattern[str]:
+    """Runs of spaced letters with their marks and joiners; inner apostrophes and hyphens belong to the word."""
+    letter = rf"[^\W_{HAN}{UNSPACED}\u3041-\u30ff]"
+    return re.compile(rf"{letter}[{_marks()}\u200c\u200d]*(?:['’&‑-]?(?:{letter}[{_marks()}\u200c\u200d]*))*")
+
+
+@lru_cache(maxsize=1)
+def cluster_pattern() -> re.Pattern[str]:
+    """A letter of an unspaced script with its marks; Thai and Lao write some vowels before their consonant."""
+    follow = rf"[{_marks()}\u0e30\u0e32\u0e33\u0e45\u0eb0\u0eb2\u0eb3]*"
+    return re.compile(rf"[\u0e40-\u0e44\u0ec0-\u0ec4]?[{UNSPACED}]{follow}")
+
+
+def main_script(text: str) -> str:
+    """The script that most of the text is written in; "" for a text without letters."""
+    counts = _script_counts(text)
+    return counts.most_common(1)[0][0] if counts else ""
+
+
+def guess_language(text: str) -> str:
+    """The spaCy code of the text's language, or "" where it cannot be told.
+
+    Looks at the script and, where languages share it, at the share of words that are stop words of each.
+    """
+    sample = _sample(text)
+    script = main_script(sample)
+    if script == "CJK" and _has_kana(sample):
+        return "ja"
+    if script in _RIVALS:
+        return _by_stop_words(sample, _RIVALS[script])
+    return _ONLY.get(script, "")
+
+
+def is_fragment(sentence: str) -> bool:
+    """Whether it is too short to state anything; scripts without spaces count characters."""
+    if main_script(sentence) in _UNSPACED_SCRIPTS:
+        return len(sentence) < _MIN_SENTENCE_CHARACTERS
+    return len(sentence.split()) < _MIN_SENTENCE_WORDS
+
+
+def _sample(text: str) -> str:
+    """The beginning and the middle: a document may open with another language's title or licence."""
+    if len(text) <= _SAMPLE_CHARACTERS:
+        return text
+    half, middle = _SAMPLE_CHARACTERS // 2, len(text) // 2
+    return text[:half] + " " + text[middle : middle + half]
+
+
+def _script_counts(text: str) -> Counter[str]:
+    counts = Counter(script for script in map(script_of, _sample(text)) if script)
+    if "CJK" in counts:
+        counts["CJK"] *= _HAN_WEIGHT
+    return counts
+
+
+def _has_kana(text: str) -> bool:
+    counts = Counter(map(script_of, text))
+    kana = counts["HIRAGANA"] + counts["KATAKANA"]
+    return kana >= _KANA_SHARE * (kana + counts["CJK"])
+
+
+def _by_stop_words(text: str, languages: list[str]) -> str:
+    words = [word.lower() for word in _WORD.findall(text)]
+    weights = _stop_word_weights(tuple(languages))
+    scores: dict[str, float] = dict.fromkeys(languages, 0.0)
+    hits: Counter[str] = Counter()
+    for word in words:
+        for language, weight in weights.get(word, ()):
+            scores[language] += weight
+            hits[language] += 1
+    # `max` keeps the first of equals: the lists begin with the most common language.
+    best = max(languages, key=scores.__getitem__)
+    return best if hits[best] and hits[best] >= _LEAST_STOP_WORD_SHARE * len(words) else ""
+
+
+@lru_cache(maxsize=8)
+def _stop_word_weights(languages: tuple[str, ...]) -> dict[str, list[tuple[str, float]]]:
+    """word -> (language, weight): a word that many languages share tells little."""
+    owners: dict[str, list[str]] = {}
+    for language in languages:
+        # Single letters ("b", "d", "m") are initials and units more often than words.
+        for word in filter(lambda word: len(word) > 1, stop_words(language)):
+            owners.setdefault(word, []).append(language)
+    return {
+        word: [(owner, (_ENGLISH_BONUS if owner == "en" else 1.0) / len(of) ** 0.5) for owner in of]
+        for word, of in owners.items()
+    }
+
+
+@lru_cache(maxsize=64)
+def stop_words(language: str) -> frozenset[str]:
+    """spaCy's stop words of a language, lower-cased, split into single words; empty for an unknown language."""
+    package = importlib.util.find_spec("spacy")
+    if not language or package is None or not package.submodule_search_locations:
+        return frozenset()
+    file = Path(package.submodule_search_locations[0], "lang", language, "stop_words.py")
+    # Run alone: importing them as modules also builds each language's tokenizer, three seconds for all.
+    words = runpy.run_path(str(file))["STOP_WORDS"] if file.exists() else ()
+    return frozenset(part for word in words for part in word.lower().replace("_", " ").split())
+
+
+def without_glue(text: str, language: str) -> str:
+    """The text with the glue words of a script without spaces blanked; every offset stays."""
+    glue = _GLUE.get(language)
+    return glue.sub(lambda match: " " * len(match.group()), text) if glue else text
+
+
+def plain_forms(words: Iterable[str], language: str) -> dict[str, str]:
+    """word -> the form that its inflections share: particles and elided articles cut, lower case."""
+    if language == "ko":
+        return _korean_stems(set(words))
+    if language == "ar":
+        return {word: _BEFORE_ARTICLE.sub("ال", word) for word in words}
+    return {word: _ELIDED.sub("", word).lower() for word in words}
+
+
+def _korean_stems(words: set[str]) -> dict[str, str]:
+    """A stem counts where it is seen in two forms: a word seen in one may just end like a particle."""
+    stems = {word: _without_particle(word) for word in words}
+    forms = Counter(stem for word, stem in stems.items() if stem != word)
+    return {word: stem if forms[stem] + (stem in words) > 1 else word for word, stem in stems.items()}
+
+
+def _without_particle(word: str) -> str:
+    for particle in _PARTICLES:
+        if word.endswith(particle) and len(word) - len(particle) >= 2:
+            return word.removesuffix(particle)
+    return word
+
+
+def installed_pipelines(language: str) -> list[str]:
+    """Names of the spaCy pipelines of a language that can be loaded here, the preferred one first."""
+    from spacy.util import get_installed_models
+
+    named = [pattern.format(language, size) for size in _SIZES for pattern in _PACKAGE_PATTERNS]
+    # A package on the path without an entry point loads all the same.
+    found = {name for name in named if importlib.util.find_spec(name) is not None}
+    found.update(name for name in get_installed_models() if name.startswith(f"{language}_"))
+    return sorted(found, key=_preference)
+
+
+def _preference(name: str) -> tuple[int, str]:
+    sizes = [rank for rank, size in enumerate(_SIZES) if f"_{size}" in name]
+    return (sizes[0] if sizes else len(_SIZES), name)
+
+
+def load_pipeline(language: str) -> Language | None:
+    """The best installed pipeline that recognises names; None where there is none."""
+    import spacy
+
+    for name in installed_pipelines(language):
+        try:
+            nlp = spacy.load(name, exclude=_UNUSED_COMPONENTS + (["attribute_ruler"] if language == "en" else []))
+        except (ImportError, OSError, ValueError) as error:
+            # A pipeline of another spaCy version, or one whose tokenizer needs a further package.
+            _log.warning("spaCy pipeline %s cannot be loaded (%s)", name, error)
+            continue
+        if nlp.has_pipe("ner"):
+            _log.info("language %s: names come from spaCy pipeline %s %s", language, name, nlp.meta["version"])
+            return nlp
+    return None
+
+
+def parse(nlp: Language, texts: Sequence[str]) -> list[Doc | str]:
+    """For each text its parsed form, or the reason why it has none."""
+    try:
+        return list(nlp.pipe(texts))
+    # A component may raise anything; one text must not cost the others theirs, so each is then tried alone.
+    except Exception as error:
+        _log.warning("spaCy failed on a batch of %d texts (%s); reading them one by one", len(texts), error)
+    return [_parse_one(nlp, text) for text in texts]
+
+
+def _parse_one(nlp: Language, text: str) -> Doc | str:
+    try:
+        return nlp(text)
+    except Exception as error:
+        _log.warning("spaCy failed on a text of %d characters: %s", len(text), error)
+        return f"spaCy failed on this text: {type(error).__name__}: {error}"

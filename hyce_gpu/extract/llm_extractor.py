@@ -1,0 +1,235 @@
+"""Chunks → extraction records, by an LLM whose replies are bound to a JSON schema.
+
+Holds the prompt and the schema. Knows a generator only by the few methods that it calls, and nothing of vLLM.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from hyce_serving.generator import Generation, GenerationRequest
+
+from hyce_gpu.extract.parse import Parsed, ParseError, decode_reply, join, parse_extraction
+from hyce_gpu.progress import Advance, say
+from hyce_gpu.schema import Chunk, ExtractionRecord
+from hyce_gpu.sentences import sentence_spans
+
+INSTRUCTION = """\
+You extract knowledge from a passage. Reply with one JSON object that has two lists, "entities" and "hyperedges".
+
+An entity is a person, place, organisation, work, event, date, number with its unit, or term that the passage names:
+- name: as the passage spells it, in full.
+- type: one word, such as person, place, organisation, work, event, date or term.
+- role: what it does or is in this passage, in a few words.
+- aliases: other names that this passage uses for it.
+- description: what the passage says about it, in a few words.
+- confidence: from 0 to 1, how sure you are that the passage names it.
+
+A hyperedge is one fact, with all the entities that take part in it, at least two:
+- segment: the sentence or sentences that state the fact, copied from the passage word for word.
+- time: when it holds, as the passage says, or "".
+- reliability: from 0 to 1, how reliable the passage calls its source; 1 if it says nothing.
+- entities: the names of the entities in the segment, as in the list of entities.
+- confidence: from 0 to 1, how sure you are that the passage states the fact.
+- relations: each from one of these entities (head) to another (tail), with a predicate of a few words.
+
+Use only what the passage says, in its own language. Leave nothing important out. Repeat nothing."""
+_SHORTER_TASK = "Be brief: give at most {entities} entities and the {hyperedges} most important hyperedges."
+
+# How many entities and hyperedges a reply may list, at first and when it is asked for again.
+_FULL, _SHORT = (16, 10), (8, 5)
+# Chunks under way at once: enough to keep the generator busy, few enough to hold their replies.
+_WINDOW = 256
+# The words that ask for less, and the difference between two counts of the same tokens.
+_RETRY_MARGIN_TOKENS = 64
+_RAW_CHARACTERS = 4000
+# A part this short that is still too long for the model leaves the model no room at all.
+_SHORTEST_PART = 40
+
+
+class Generator(Protocol):
+    @property
+    def max_model_len(self) -> int: ...
+    def describe(self) -> Mapping[str, str]: ...
+    def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Generation]: ...
+
+
+def reply_schema(entities: int, hyperedges: int) -> dict[str, Any]:
+    """The JSON schema of a reply. Every list and string is bounded, so that a small model comes to an end.
+
+    Only two bounds on strings, and each written once: xgrammar compiles a bound in time that grows with its length
+    (seconds for 400 characters and 150,000 tokens), and every further one slows each token down.
+    """
+    relation = _object(head=_NAME, predicate=_NAME, tail=_NAME, confidence=_SHARE)
+    entity = _object(name=_NAME, type=_NAME, role=_NAME, aliases=_list(_NAME, 3), description=_TEXT, confidence=_SHARE)
+    hyperedge = _object(
+        segment=_TEXT, time=_NAME, reliability=_SHARE, entities=_list(_NAME, 10), confidence=_SHARE,
+        relations=_list(relation, 6),
+    )  # fmt: skip
+    reply = _object(entities=_list(entity, entities), hyperedges=_list(hyperedge, hyperedges))
+    return {**reply, "$defs": {"name": _string(80), "text": _string(400)}}
+
+
+_NAME, _TEXT = {"$ref": "#/$defs/name"}, {"$ref": "#/$defs/text"}
+_SHARE = {"type": "number", "minimum": 0, "maximum": 1}
+
+
+def _string(most: int) -> dict[str, Any]:
+    return {"type": "string", "maxLength": most}
+
+
+def _list(items: Mapping[str, Any], most: int) -> dict[str, Any]:
+    return {"type": "array", "items": items, "maxItems": most}
+
+
+def _object(**properties: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What one request is about: a chunk, or a piece of one that is too long for the model."""
+
+    # Position of its chunk among all chunks.
+    position: int
+    piece: Chunk
+    max_tokens: int
+    is_retry: bool = False
+
+
+@dataclass
+class _Outcome:
+    """What the parts of one chunk have given so far."""
+
+    chunk: Chunk
+    parts_open: int = 1
+    parsed: list[tuple[int, Parsed]] = field(default_factory=list)
+    # (reason, reply) of each part that failed.
+    failures: list[tuple[str, str]] = field(default_factory=list)
+
+    def fail(self, reason: str, reply: str = "") -> None:
+        self.parts_open -= 1
+        self.failures.append((reason, reply[:_RAW_CHARACTERS]))
+
+    def record(self) -> ExtractionRecord:
+        chunk = self.chunk
+        place = (chunk.id, chunk.doc_id, chunk.order, chunk.start, chunk.end)
+        if not self.parsed:
+            reason, reply = self.failures[0]
+            return ExtractionRecord(*place, "failed", error=reason, raw=reply)
+        whole = join([parsed for _, parsed in sorted(self.parsed, key=lambda item: item[0])])
+        parts = len(self.parsed) + len(self.failures)
+        error = f"{len(self.failures)} of {parts} parts failed: {self.failures[0][0]}" if self.failures else ""
+        return ExtractionRecord(*place, "ok", whole.entities, whole.hyperedges, error)
+
+
+class LlmExtractor:
+    name = "llm"
+
+    def __init__(self, generator: Generator, max_tokens: int = 1024) -> None:
+        self._generator = generator
+        self._max_tokens = max_tokens
+        self._notes: Counter[str] = Counter()
+
+    def describe(self) -> Mapping[str, str]:
+        prompt = json.dumps([INSTRUCTION, _SHORTER_TASK, reply_schema(*_FULL), reply_schema(*_SHORT)])
+        return {**self._generator.describe(), "prompt_hash": hashlib.sha256(prompt.encode()).hexdigest()[:12]}
+
+    def extract(self, chunks: Sequence[Chunk], advance: Advance) -> Iterator[ExtractionRecord]:
+        outcomes: dict[int, _Outcome] = {}
+        waiting: deque[_Part] = deque()
+        begun = yielded = 0
+        while begun < len(chunks) or waiting:
+            for chunk in chunks[begun : begun + max(_WINDOW - len(waiting), 0)]:
+                outcomes[begun] = _Outcome(chunk)
+                waiting.append(_Part(begun, chunk, self._max_tokens))
+                begun += 1
+            batch = [waiting.popleft() for _ in range(min(_WINDOW, len(waiting)))]
+            for part, follow_ups in self._replies(batch, outcomes):
+                waiting.extend(follow_ups)
+                advance(0 if outcomes[part.position].parts_open else 1)
+                while yielded in outcomes and not outcomes[yielded].parts_open:
+                    yield outcomes.pop(yielded).record()
+                    yielded += 1
+        self._report()
+
+    def _replies(self, batch: list[_Part], outcomes: Mapping[int, _Outcome]) -> Iterator[tuple[_Part, list[_Part]]]:
+        """(part, what has to be asked because of its reply) as the replies come."""
+        asked = {f"{part.piece.id}@{part.piece.start}": part for part in batch}
+        for generation in self._generator.generate([_request(id, part) for id, part in asked.items()]):
+            part = asked.pop(generation.id)
+            yield part, self._judge(part, generation, outcomes[part.position])
+        for part in asked.values():
+            outcomes[part.position].fail("the generator gave no reply")
+            yield part, []
+
+    def _judge(self, part: _Part, generation: Generation, outcome: _Outcome) -> list[_Part]:
+        if generation.finish_reason == "error":
+            outcome.fail(generation.error or "the generator failed")
+            return []
+        if generation.finish_reason == "too_long":
+            return self._split(part, outcome)
+        try:
+            parsed = parse_extraction(decode_reply(generation.text), part.piece)
+        except ParseError as error:
+            return self._again(
+                part, generation, "cut off" if generation.finish_reason == "length" else str(error), outcome
+            )
+        self._notes.update(note.partition(": ")[0] for note in parsed.notes)
+        outcome.parts_open -= 1
+        outcome.parsed.append((part.piece.start, parsed))
+        return []
+
+    def _again(self, part: _Part, generation: Generation, reason: str, outcome: _Outcome) -> list[_Part]:
+        """What to ask instead of a reply that cannot be used."""
+        room = self._generator.max_model_len - generation.prompt_tokens - _RETRY_MARGIN_TOKENS
+        if generation.finish_reason == "length" and room < self._max_tokens:
+            # It was the prompt that left too little room.
+            return self._split(part, outcome)
+        if not part.is_retry:
+            return [replace(part, is_retry=True, max_tokens=max(self._max_tokens, min(2 * self._max_tokens, room)))]
+        outcome.fail(reason, generation.text)
+        return []
+
+    def _split(self, part: _Part, outcome: _Outcome) -> list[_Part]:
+        pieces = _halves(part.piece)
+        if not pieces:
+            outcome.fail(f"the prompt does not fit into the model's {self._generator.max_model_len} tokens")
+            return []
+        outcome.parts_open += 1
+        return [_Part(part.position, piece, self._max_tokens) for piece in pieces]
+
+    def _report(self) -> None:
+        for kind, count in self._notes.most_common():
+            say(f"llm: {kind}: {count:,}")
+        self._notes.clear()
+
+
+def _request(id: str, part: _Part) -> GenerationRequest:
+    # The instruction stands first and never changes, so that the generator's prefix cache holds it.
+    limits = _SHORT if part.is_retry else _FULL
+    task = _SHORTER_TASK.format(entities=limits[0], hyperedges=limits[1]) if part.is_retry else ""
+    title = f"Title: {part.piece.title}\n" if part.piece.title else ""
+    user = f"{title}<passage>\n{part.piece.text}\n</passage>\n{task}".rstrip()
+    messages = ({"role": "system", "content": INSTRUCTION}, {"role": "user", "content": user})
+    return GenerationRequest(id, messages, part.max_tokens, schema=reply_schema(*limits))
+
+
+def _halves(chunk: Chunk) -> tuple[Chunk, ...]:
+    """The chunk in two pieces, cut at the sentence end nearest its middle; () where it is too short to be cut."""
+    if len(chunk.text) < _SHORTEST_PART:
+        return ()
+    middle = len(chunk.text) // 2
+    # Without sentences, a word's end has to do; without words, the middle.
+    cuts = [start for start, _ in sentence_spans(chunk.text) if start > 0]
+    cuts = cuts or [at + 1 for at, char in enumerate(chunk.text[:-1]) if char.isspace()] or [middle]
+    cut = min(cuts, key=lambda at: abs(at - middle))
+    return (
+        replace(chunk, end=chunk.start + cut, text=chunk.text[:cut]),
+        replace(chunk, start=chunk.start + cut, text=chunk.text[cut:]),
+    )

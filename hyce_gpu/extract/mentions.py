@@ -1,0 +1,292 @@
+"""Mentions: where a text names an entity, how the name is cleaned, and which names of one document are one entity.
+
+Pure string work for any language. Knows nothing of models, chunks or hyperedges.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from hyce_gpu.names import canonical_name
+
+
+_PERSON_TYPES = ("PERSON", "PER")
+# Names recur, and canonical_name walks each of their characters.
+_key = lru_cache(maxsize=65536)(canonical_name)
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A name at text[start:end]; `name` is its cleaned form."""
+
+    start: int
+    end: int
+    name: str
+    type: str = ""
+    confidence: float = 0.9
+    # Counts only in a sentence that names nothing else besides the title: a year or an amount links too much.
+    spare: bool = False
+
+
+def moved(mention: Mention, offset: int) -> Mention:
+    return replace(mention, start=mention.start + offset, end=mention.end + offset)
+
+
+_MARKUP = re.compile(
+    r"```.*?(?:```|\Z)|<!--.*?-->|</?[A-Za-z!][^<>\n]{0,300}>"
+    r"|\]\([^()\s]*(?:\s+\"[^\"\n]*\")?\)|\]\[[^\]\n]*\]"
+    r"|\b(?:https?|ftp)://[^\s<>()\[\]]+|\bwww\.[^\s<>()\[\]]+|[\w.+-]+@[\w-]+\.[\w.-]+"
+    r"|\w*&(?:\#\w{1,6}|[A-Za-z]{2,8}\d{0,2});\w*"
+    r"|(?<!\w)[#_]+|_+(?!\w)|[\[\]|`*]|[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]",
+    re.DOTALL,
+)
+_QUOTED = re.compile(
+    r"[“„]([^“”„\n]{2,60})[”“]|``([^`'\n]{2,60})''|\"([^\"\n]{2,60})\"|«([^«»\n]{2,60})»"
+    r"|《([^《》\n]{2,40})》|〈([^〈〉\n]{2,40})〉|「([^「」\n]{2,40})」|『([^『』\n]{2,40})』"
+)
+_SENTENCE_END = re.compile(r"[.!?]\s|[。！？]")
+_MAX_NAME_WORDS = 10
+_MAX_NAME_CHARACTERS = 80
+
+_ARTICLE = re.compile(r"^(?:the|a|an)\s+(?=\S)", re.IGNORECASE)
+_POSSESSIVE = re.compile(r"['’](?:s|S)?$")
+_EDGES = " \t\n\"'`´‘’“”„«»,;:!?¡¿…·•–—-/\\*=+<>~^"
+# "Ulm (Germany)" and "Ulm, Germany": what the text itself calls the page's subject.
+_QUALIFIER = re.compile(r"\s*(?:\([^()]*\)|,\s(?:(?!\band\b)[^,])*)\s*$")
+# "Margraviate of Austria" and "Ulm, Germany" are about the last name as well.
+_TITLE_TAIL = re.compile(r"(?:,|\bof|\bin)(?: the)? ((?:[^\W\d_a-z][^\s,]*)(?: [^\W\d_a-z][^\s,]*)*)$")
+_FILE_ENDING = re.compile(r"\.(?:md|markdown|txt|text|rst|html?|jsonl?|pdf)$", re.IGNORECASE)
+
+_BRACKETED_ACRONYM = re.compile(r"\(\s*([^\W\d_][\w&.-]{1,9})\s*\)")
+_EXPLAINED_ACRONYM = re.compile(r"(?<![\w.])([^\W\d_][\w&.-]{1,9}) \(([^()\n]{5,80})\)")
+_TOKEN = re.compile(r"\w+")
+_WORD = re.compile(r"[^\W_][\w'’.&]*")
+# Words that an acronym may leave out.
+_SMALL_WORDS = frozenset({
+    "of", "the", "and", "for", "in", "on", "to", "a", "an", "at", "de", "la", "le", "les", "du", "des", "der", "die",
+    "das", "und", "für", "von", "y", "e", "et", "del", "da", "do",
+})  # fmt: skip
+
+
+def mask_markup(text: str) -> str:
+    """The text with links, tags, code blocks, markdown signs and control characters blanked; every offset stays."""
+    return _MARKUP.sub(lambda match: " " * len(match.group()), text)
+
+
+def clean_name(text: str, english: bool = True) -> str:
+    """The name without edges, possessive and English article; "" for what cannot name anything."""
+    # A name does not run over a line's end: what follows belongs to the next heading or cell.
+    name = " ".join(text.strip().split("\n")[0].split()).strip(_EDGES)
+    name = _POSSESSIVE.sub("", _without_lone_bracket(name)).strip(_EDGES)
+    name = _ARTICLE.sub("", name, count=1) if english else name
+    short_enough = len(name) <= _MAX_NAME_CHARACTERS and len(name.split()) <= _MAX_NAME_WORDS
+    return name if len(name) > 1 and short_enough and any(map(str.isalpha, name)) else ""
+
+
+def _without_lone_bracket(name: str) -> str:
+    for opening, closing in ("()", "[]"):
+        if name.count(opening) != name.count(closing):
+            name = name.strip(opening + closing).strip()
+    return name
+
+
+def title_name(title: str) -> str:
+    """The title as an entity's name: as it stands, without a file's ending; "" for a blank one."""
+    name = _FILE_ENDING.sub("", " ".join(title.split())).strip()
+    return name if _key(name) else ""
+
+
+def bare_title(title: str) -> str:
+    """The title without its qualifier: "Ulm" for "Ulm (Germany)" and for "Ulm, Germany"."""
+    return _QUALIFIER.sub("", title) or title
+
+
+def title_tail(title: str) -> str:
+    """The place or group that a title ends in; "" where it ends in none."""
+    tail = _TITLE_TAIL.search(title)
+    return clean_name(tail.group(1)) if tail else ""
+
+
+def quoted_titles(text: str) -> Iterator[tuple[int, int]]:
+    """Spans inside quotation marks that look like a title, not like speech."""
+    for match in _QUOTED.finditer(text):
+        start, end = match.span(match.lastindex or 0)
+        inside = text[start:end].rstrip(" ,.;:")
+        if _looks_like_title(inside.strip()):
+            yield start + len(inside) - len(inside.lstrip()), start + len(inside)
+
+
+def _looks_like_title(words: str) -> bool:
+    if not words or words[0].islower() or _SENTENCE_END.search(words):
+        return False
+    long_words = [word for word in words.split() if len(word) > 3]
+    lower = sum(word[0].islower() for word in long_words)
+    return len(words.split()) <= 8 and lower * 2 <= len(long_words) and any(map(str.isalnum, words))
+
+
+def without_overlaps(ranked: Iterable[Sequence[Mention]]) -> list[Mention]:
+    """Mentions in the text's order; of two that overlap the one of the earlier list stays, then the longer one."""
+    taken: list[Mention] = []
+    covered: set[int] = set()
+    for mentions in ranked:
+        for mention in sorted(mentions, key=lambda mention: (mention.start - mention.end, mention.start)):
+            places = range(mention.start, mention.end)
+            if covered.isdisjoint(places):
+                taken.append(mention)
+                covered.update(places)
+    return sorted(taken, key=lambda mention: mention.start)
+
+
+@dataclass(frozen=True, slots=True)
+class Acronym:
+    """A definition in the text, "World Health Organization (WHO)": where the full name stands, and the short form."""
+
+    start: int
+    end: int
+    full: str
+    short: str
+
+
+def acronym_definitions(text: str) -> Iterator[Acronym]:
+    """Full names followed by their initials in brackets, and initials followed by their full name in brackets."""
+    for match in _BRACKETED_ACRONYM.finditer(text):
+        words = list(_WORD.finditer(text, max(0, match.start() - 120), match.start()))
+        start = _start_of_full_name(words, match.group(1))
+        if start is not None and "\n" not in text[start : match.start()]:
+            end = words[-1].end()
+            yield Acronym(start, end, text[start:end], match.group(1))
+    for match in _EXPLAINED_ACRONYM.finditer(text):
+        words = list(_WORD.finditer(text, match.start(2), match.end(2)))
+        if words and _start_of_full_name(words, match.group(1)) == words[0].start():
+            start, end = words[0].start(), words[-1].end()
+            yield Acronym(start, end, text[start:end], match.group(1))
+
+
+def _start_of_full_name(words: Sequence[re.Match[str]], short: str) -> int | None:
+    """Where the words begin whose initials spell `short`, read backwards from the last one."""
+    letters = [char for char in short if char.isalpha()]
+    if len(letters) < 2 or sum(char.isupper() for char in letters) < 2:
+        return None
+    wanted = [char.casefold() for char in letters]
+    for word in reversed(words):
+        initial = word.group()[0].casefold()
+        if initial == wanted[-1]:
+            wanted.pop()
+            if not wanted:
+                return word.start() if word.group()[0].isupper() else None
+        elif word.group().lower() not in _SMALL_WORDS:
+            return None
+    return None
+
+
+class DocumentNames:
+    """Which names of one document are one entity: spellings of the title, acronyms, and short forms of persons."""
+
+    def __init__(self, title: str, mentions: Sequence[Mention], acronyms: Iterable[Acronym]) -> None:
+        self.title = title
+        self._spelling: dict[str, str] = {}
+        types: dict[str, Counter[str]] = {}
+        for mention in mentions:
+            self._spelling.setdefault(_key(mention.name), mention.name)
+            types.setdefault(_key(mention.name), Counter())[mention.type] += 1
+        self._full = self._short_persons([key for key, of in types.items() if of.most_common(1)[0][0] in _PERSON_TYPES])
+        self._full |= {_ARTICLE.sub("", _key(title), count=1): title, _key(title): title} if title else {}
+        # Full name -> short form, from definitions only: an alias counts in the whole corpus.
+        self._aliases: dict[str, str] = {}
+        for acronym in acronyms:
+            self._define(clean_name(acronym.full), acronym.short)
+        self._types: dict[str, Counter[str]] = {}
+        for key, counts in types.items():
+            self._types.setdefault(self.resolve(key), Counter()).update(counts)
+
+    def _define(self, full: str, short: str) -> None:
+        if full and _key(short) == _key(self.title):
+            self._full[_key(full)] = self.title
+        elif full:
+            self._full.setdefault(_key(short), self.resolve(full))
+            self._aliases.setdefault(self.resolve(full), short)
+
+    def resolve(self, name: str) -> str:
+        """The name by which the document's records call the entity."""
+        return self._full.get(_key(name)) or self._spelling.get(_key(name), name)
+
+    def aliases_of(self, name: str) -> tuple[str, ...]:
+        return (self._aliases[name],) if name in self._aliases else ()
+
+    def type_of(self, name: str) -> str:
+        """The most frequent type among the mentions of the entity; "" where none was typed."""
+        typed = Counter({kind: count for kind, count in self._types.get(name, {}).items() if kind})
+        return typed.most_common(1)[0][0] if typed else ""
+
+    def _short_persons(self, persons: Sequence[str]) -> dict[str, str]:
+        """Obama -> Barack Obama, where the document has one such person; a longer form of the title -> the title."""
+        title = _key(bare_title(self.title)).split()
+        found = {key: self.title for key in persons if len(title) > 1 and _is_longer_form(key.split(), title)}
+        fulls: dict[str, set[str]] = {}
+        for words in (key.split() for key in persons if " " in key):
+            name = self.title if words == title else found.get(" ".join(words), self._spelling[" ".join(words)])
+            for part in {words[0], words[-1]}:
+                fulls.setdefault(part, set()).add(name)
+        short = {key: fulls[key] for key in persons if key in fulls}
+        return found | {key: min(names) for key, names in short.items() if len(names) == 1}
+
+
+def _is_longer_form(words: Sequence[str], title: Sequence[str]) -> bool:
+    """Barack Hussein Obama for Barack Obama: same ends, the title's words in order, and more between."""
+    if len(words) <= len(title) or words[0] != title[0] or words[-1] != title[-1]:
+        return False
+    rest = iter(words)
+    return all(part in rest for part in title)
+
+
+class KnownTitles:
+    """The corpus's own titles, to be found in its texts: the surest links between documents.
+
+    "Rugby league" also matches "rugby league" (a lower-case second word tells a common noun) and "The Beatles" also
+    "the Beatles". A qualified title ("Ulm (Germany)") is found by its bare name, which stays a name of its own.
+    """
+
+    def __init__(self, titles: Iterable[str], common_words: frozenset[str]) -> None:
+        self._names: dict[str, str] = {}
+        for title in titles:
+            name = title_name(title)
+            for spelling, meant in ((name, name), (bare_title(name), bare_title(name)), (_uncapitalised(name), name)):
+                if _is_telling(spelling, common_words):
+                    self._names.setdefault(spelling, meant)
+        self._longest = min(_MAX_NAME_WORDS, max((len(_TOKEN.findall(name)) for name in self._names), default=0))
+
+    def find(self, text: str) -> Iterator[Mention]:
+        """The longest titles from left to right, side by side."""
+        tokens = [match.span() for match in _TOKEN.finditer(text)]
+        i = 0
+        while i < len(tokens):
+            start = tokens[i][0]
+            for last in range(min(i + self._longest, len(tokens)) - 1, i - 1, -1):
+                name = self._names.get(text[start : tokens[last][1]])
+                if name is not None:
+                    yield Mention(start, tokens[last][1], name)
+                    i = last
+                    break
+            i += 1
+
+    def inside(self, name: str) -> list[str]:
+        """Titles that begin or end a longer name: "Ulm" in "Museum of Ulm", if the corpus has a page on Ulm."""
+        tokens = [match.span() for match in _TOKEN.finditer(name)]
+        heads = (name[:end] for _, end in tokens[:-1])
+        tails = (name[start:] for start, _ in tokens[1:])
+        return list(dict.fromkeys(self._names[part] for part in (*heads, *tails) if part in self._names))
+
+
+def _uncapitalised(name: str) -> str:
+    words = name.split()
+    is_common_noun = len(words) > 1 and all(word.islower() for word in words[1:])
+    return name[0].lower() + name[1:] if is_common_noun or words[:1] == ["The"] else name
+
+
+def _is_telling(spelling: str, common_words: frozenset[str]) -> bool:
+    """A single word has to be capitalised and no function word."""
+    return " " in spelling or (len(spelling) > 2 and not spelling[0].islower() and spelling.lower() not in common_words)

@@ -1,0 +1,82 @@
+"""Answers, stores and checks for a person to read, on standard output. Knows layout only."""
+
+from __future__ import annotations
+
+import sys
+import unicodedata
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+from rich.tree import Tree
+
+from hyce_gpu.schema import Answer, EvidencePath
+
+_PLAIN_WIDTH = 120
+_STYLE = {"supporting": "green", "divergent": "yellow", "text": "cyan"}
+
+
+def console() -> Console:
+    width = None if sys.stdout.isatty() else _PLAIN_WIDTH
+    return Console(width=width, highlight=False)
+
+
+def visible(text: str) -> str:
+    """One line without control characters: a document must not steer the terminal."""
+    kept = "".join(" " if unicodedata.category(char) in ("Cc", "Cs", "Co") else char for char in text)
+    return " ".join(kept.split())
+
+
+def show_answer(answer: Answer, titles: Mapping[str, str], out: Console) -> None:
+    """The answer and its tree of evidence: role, score and terms, entities, relations, and where each path stands."""
+    out.print(Text(visible(answer.question), style="bold"))
+    if answer.status == "answered":
+        cites = f"  (rests on {', '.join(f'[{rank}]' for rank in answer.citations)})" if answer.citations else ""
+        out.print(Text.assemble(("answer: ", "bold"), (visible(answer.answer or ""), "bold green"), cites))
+    elif answer.status == "retrieved":
+        out.print(Text("no model was asked; the evidence:"))
+    else:
+        out.print(Text(f"failed: {visible(answer.error)}", style="red"))
+    if answer.entry:
+        out.print(Text("entry entities: " + "; ".join(map(visible, answer.entry))))
+    if answer.cut:
+        out.print(Text("the candidate budget left hyperedges out; raise it with --set candidate_budget=N"))
+    tree = Tree(Text("evidence" if answer.paths else "no evidence was found"))
+    for path in answer.paths:
+        _add_path(tree, path, titles, path.rank in answer.context)
+    out.print(tree)
+
+
+def _add_path(tree: Tree, path: EvidencePath, titles: Mapping[str, str], shown: bool) -> None:
+    terms = ", ".join(f"{name} {value:.3f}" for name, value in path.terms.items() if value)
+    head = Text.assemble(
+        f"[{path.rank}] ", (path.role, _STYLE[path.role]), f" {path.score:.3f}", (f" = {terms}", "dim"),
+        ("  in the context" if shown else "", "dim"),
+    )  # fmt: skip
+    branch = tree.add(head)
+    branch.add(Text(visible(path.segment)))
+    if path.entities:
+        branch.add(Text("entities: " + "; ".join(map(visible, path.entities)), style="dim"))
+    for relation in path.relations:
+        triple = " → ".join(map(visible, (relation.head, relation.predicate, relation.tail)))
+        branch.add(Text(f"relation: {triple} ({relation.confidence:.2f})", style="dim"))
+    for source in path.sources:
+        title = titles.get(source.doc_id, "")
+        place = f"source: {visible(source.doc_id)} [{source.start}:{source.end}] {visible(title)}"
+        branch.add(Text(f"{place}  (γ {path.extraction_confidence:.2f})", style="dim"))
+
+
+def show_store(store: str, manifest: Mapping[str, Any], out: Console) -> None:
+    """What a store holds and what it was built with."""
+    out.print(Text(f"store {store}, format {manifest['format']}", style="bold"))
+    for name, number in manifest["counts"].items():
+        out.print(Text(f"  {name.replace('_', ' '):<24}{number:>14,}"))
+    encoder = manifest["encoder"]
+    out.print(Text(f"  encoder    {visible(str(encoder['name']))}, {encoder['dimension']} numbers"))
+    extractor = ", ".join(f"{name} {value}" for name, value in manifest["extractor"].items())
+    out.print(Text(f"  extractor  {visible(extractor)}"))
+    total = sum(entry["bytes"] for entry in manifest["files"].values())
+    out.print(Text(f"  files      {total:,} bytes"))
+    for name, entry in sorted(manifest["files"].items(), key=lambda item: -item[1]["bytes"]):
+        out.print(Text(f"    {name:<24}{entry['bytes']:>14,}", style="dim"))
