@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from hyce_gpu.answers_file import open_answers
+from hyce_gpu.answers_file import to_line
+from hyce_gpu.atomic import atomic_text
 from hyce_gpu.engine import Engine
 from hyce_gpu.ledger import Ledger
 from hyce_gpu.progress import progress
 from hyce_gpu.questions import read_questions
+
+
+def ledger_path(out: Path) -> Path:
+    """Where the failures of an answers file are listed: beside it."""
+    return out.with_name(out.name + ".ledger.jsonl")
 
 
 def run_answer(
@@ -27,15 +33,15 @@ def run_answer(
     ledger = Ledger()
     asked = read_questions(questions, ledger)
     counts: Counter[str] = Counter()
-    with open_answers(out) as file, progress("answer", len(asked), "questions") as advance:
+    with atomic_text(out, "the answers") as file, progress("answer", len(asked), "questions") as advance:
         for start in range(0, len(asked), batch_size):
             batch = asked[start : start + batch_size]
             answers = engine.answer(batch, choose) if engine.generator else engine.retrieve(batch)
-            file.write(answers)
+            file.writelines(to_line(answer) + "\n" for answer in answers)
             counts.update(answer.status for answer in answers)
             for question, answer in zip(batch, answers, strict=True):
                 if answer.status == "failed" and not question.error:
                     ledger.set_aside("answer", question.id, answer.error, question.text[:500])
             advance(len(batch))
-    ledger.write(out.with_name(out.name + ".ledger.jsonl"))
+    ledger.write(ledger_path(out))
     return dict(counts), ledger

@@ -1,51 +1,27 @@
-"""Answers as JSON lines (DESIGN: one line a question, in the questions' order), written whole or not at all."""
+"""Answers as JSON lines: one line a question, in the questions' order; every line has the same keys."""
 
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from hyce_gpu.errors import OutputError
-from hyce_gpu.schema import Answer
-
-
-def answer_to_json(answer: Answer) -> dict[str, Any]:
-    """The answer as plain JSON values; empty fields stay, so every line has the same keys."""
-    return asdict(answer)
+from hyce_gpu.schema import Answer, EvidencePath, Relation, Source
 
 
 def to_line(answer: Answer) -> str:
-    return json.dumps(answer_to_json(answer), ensure_ascii=False)
+    return json.dumps(asdict(answer), ensure_ascii=False)
 
 
-class AnswersFile:
-    """Lines go to `FILE.partial`; only a finished file gets its name."""
-
-    def __init__(self, file: IO[str]) -> None:
-        self._file = file
-
-    def write(self, answers: Iterable[Answer]) -> None:
-        self._file.writelines(to_line(answer) + "\n" for answer in answers)
-        self._file.flush()
+def from_line(line: str) -> Answer:
+    """The answer of a line that `to_line` wrote."""
+    row = json.loads(line)
+    lists = {name: tuple(row[name]) for name in ("entry", "context", "citations")}
+    return Answer(**{**row, **lists, "paths": tuple(_path(path) for path in row["paths"])})
 
 
-@contextmanager
-def open_answers(path: Path) -> Iterator[AnswersFile]:
-    """Raises:
-    OutputError: `path` cannot be written; an older file of that name stays as it is.
-    """
-    partial = path.with_name(path.name + ".partial")
-    try:
-        if path.is_dir():
-            raise OutputError(f"cannot write answers to {path}: it is a directory")
-        with partial.open("w", encoding="utf-8") as file:
-            yield AnswersFile(file)
-            os.fsync(file.fileno())
-        partial.replace(path)
-    except OSError as error:
-        raise OutputError(f"cannot write answers to {path}: {error.strerror or error}") from error
+def _path(row: Mapping[str, Any]) -> EvidencePath:
+    relations = tuple(Relation(**relation) for relation in row["relations"])
+    sources = tuple(Source(**source) for source in row["sources"])
+    return EvidencePath(**{**row, "entities": tuple(row["entities"]), "relations": relations, "sources": sources})

@@ -41,8 +41,8 @@ def chunk_documents(documents: Iterable[Document], token_spans: TokenSpans, conf
 def chunk_document(document: Document, token_spans: TokenSpans, config: IndexConfig) -> list[Chunk]:
     """Cuts a document into chunks of at most `chunk_tokens` tokens that share about `chunk_overlap`.
 
-    `document.text[chunk.start:chunk.end] == chunk.text`; everything that is not white space is in some chunk; each chunk
-    ends behind the one before it and begins and ends with something that is not white space. A blank text has none.
+    `document.text[chunk.start:chunk.end] == chunk.text`. Everything that is not white space is in some chunk. Each one
+    ends behind the one before it, and begins and ends with something that is not white space. A blank text has none.
     """
     layout = _lay_out(document.text, token_spans(document.text), config.chunk_tokens)
     return [
@@ -123,7 +123,8 @@ def _cover(text: str, tokens: Iterable[_Unit]) -> Iterator[_Unit]:
     """Units for the tokens and for the text between them."""
     position = 0
     for token in tokens:
-        yield from _divide(text, _Unit(*_trim(text, position, token.start), cost=0))
+        if token.start > position:
+            yield from _divide(text, _Unit(*_trim(text, position, token.start), cost=0))
         yield from _divide(text, token)
         position = token.end
     yield from _divide(text, _Unit(*_trim(text, position, len(text)), cost=0))
@@ -137,16 +138,13 @@ def _trim(text: str, start: int, end: int) -> tuple[int, int]:
     return start, end
 
 
-def _divide(text: str, unit: _Unit) -> Iterator[_Unit]:
+def _divide(text: str, unit: _Unit) -> list[_Unit]:
     """The unit itself, its pieces where it is absurdly long, nothing where it is empty."""
     if unit.end - unit.start <= _LONGEST_TOKEN:
-        if unit.end > unit.start:
-            yield unit
-        return
-    for piece in range(unit.start, unit.end, _CODE_POINTS_PER_TOKEN):
-        start, end = _trim(text, piece, min(piece + _CODE_POINTS_PER_TOKEN, unit.end))
-        if end > start:
-            yield _Unit(start, end, 1)
+        return [unit] if unit.end > unit.start else []
+    steps = range(unit.start, unit.end, _CODE_POINTS_PER_TOKEN)
+    pieces = (_trim(text, step, min(step + _CODE_POINTS_PER_TOKEN, unit.end)) for step in steps)
+    return [_Unit(start, end, 1) for start, end in pieces if end > start]
 
 
 def _join_clusters(text: str, units: Iterable[_Unit], limit: int) -> Iterator[_Unit]:

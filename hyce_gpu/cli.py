@@ -97,13 +97,13 @@ def answer(
     options: SetOption = None,
 ) -> None:
     """Answers a file of questions in batches."""
-    from hyce_gpu.answer_job import run_answer
+    from hyce_gpu.answer_job import ledger_path, run_answer
 
     with _engine(store, llm, no_llm, encoder, device, options) as engine:
         counts, ledger = run_answer(engine, questions, out, batch_size)
     typer.echo(json.dumps({"out": str(out), **counts}))
     if ledger:
-        _point_to_ledger(len(ledger), ledger_beside(out))
+        _point_to_ledger(len(ledger), ledger_path(out))
 
 
 @app.command()
@@ -147,10 +147,6 @@ def demo(
     _refuse_both(llm, no_llm)
     if run_demo(llm, no_llm, out, device):
         raise typer.Exit(DONE_WITH_FAILURES)
-
-
-def ledger_beside(out: Path) -> Path:
-    return out.with_name(out.name + ".ledger.jsonl")
 
 
 def _engine(

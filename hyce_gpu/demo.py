@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from rich.text import Text
 
 from hyce_gpu import report
 from hyce_gpu.answer_job import run_answer
+from hyce_gpu.answers_file import from_line
 from hyce_gpu.devices import choose_device
 from hyce_gpu.engine import Engine
 from hyce_gpu.errors import OutputError
@@ -25,7 +25,7 @@ from hyce_gpu.ledger import Ledger
 from hyce_gpu.measures import exact_match, passages, recall, token_f1
 from hyce_gpu.progress import say
 from hyce_gpu.questions import read_questions
-from hyce_gpu.schema import Answer, EvidencePath, Question, Relation, Source
+from hyce_gpu.schema import Answer, Question
 
 # Small instruct models from the Hub, by GPU memory in GiB; the first line is for CPUs.
 _MODELS = (
@@ -67,7 +67,7 @@ def run_demo(llm: str | None, no_llm: bool, out: Path, device: str) -> int:
     with Engine.open(store, llm=generator, device=device) as engine:
         _, ledger = run_answer(engine, questions, out=answers, batch_size=64, choose=bool(model and model.is_fallback))
         asked = read_questions(questions, Ledger())
-        given = [_read_answer(line) for line in answers.read_text(encoding="utf-8").splitlines()]
+        given = [from_line(line) for line in answers.read_text(encoding="utf-8").splitlines()]
         _show(engine, asked, given, report.console())
     _say_next(report.console(), model, store, answers)
     return len(ledger)
@@ -101,22 +101,6 @@ def _default_model(device: str) -> str:
 
     memory = torch.cuda.get_device_properties(device).total_memory / 2**30 if device.startswith("cuda") else 0
     return [name for least, name in _MODELS if memory >= least][-1]
-
-
-def _read_answer(line: str) -> Answer:
-    row = json.loads(line)
-    paths = tuple(
-        EvidencePath(
-            **{
-                **path,
-                "entities": tuple(path["entities"]),
-                "relations": tuple(Relation(**relation) for relation in path["relations"]),
-                "sources": tuple(Source(**source) for source in path["sources"]),
-            }
-        )
-        for path in row["paths"]
-    )
-    return Answer(**{**row, "paths": paths, "context": tuple(row["context"]), "citations": tuple(row["citations"])})
 
 
 def _show(engine: Engine, asked: Sequence[Question], given: Sequence[Answer], out: Console) -> None:

@@ -6,12 +6,11 @@ One JSON line an entry: where it was found, its identity, the stage, the reason 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from hyce_gpu.errors import OutputError
+from hyce_gpu.atomic import atomic_text
 
 
 @dataclass(frozen=True)
@@ -45,16 +44,8 @@ class Ledger:
         Raises:
             OutputError: the file cannot be written.
         """
-        try:
-            if not self.entries:
-                path.unlink(missing_ok=True)
-                return
-            partial = path.with_name(path.name + ".partial")
-            lines = (json.dumps(asdict(entry)) + "\n" for entry in self.entries)
-            with partial.open("w", encoding="utf-8") as file:
-                file.writelines(lines)
-                file.flush()
-                os.fsync(file.fileno())
-            partial.replace(path)
-        except OSError as error:
-            raise OutputError(f"cannot write the ledger {path}: {error.strerror}") from error
+        if not self.entries:
+            path.unlink(missing_ok=True)
+            return
+        with atomic_text(path, "the ledger") as file:
+            file.writelines(json.dumps(asdict(entry)) + "\n" for entry in self.entries)
