@@ -14,10 +14,10 @@ from hyce_gpu.names import canonical_name
 # What a question is made of; a title like "It" or "Who" is meant only where it is written like a name.
 _FUNCTION_WORDS = frozenset(
     (
-        "a an the and or but if of in on at to by for from with as is are was were be been has have had do does did will "
-        "would can could which what who whom whose when where why how that this these those it its he she his her they "
-        "their them we you i my your our there here not no yes than then so also both same first last one two name many "
-        "much more most other another some any all each"
+        "a an the and or but if of in on at to by for from with as is are was were be been has have had do "
+        "does did will would can could which what who whom whose when where why how that this these those it "
+        "its he she his her they their them we you i my your our there here not no yes than then so also both "
+        "same first last one two name many much more most other another some any all each "
     ).split()
 )
 

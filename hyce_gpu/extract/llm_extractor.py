@@ -25,20 +25,46 @@ You extract knowledge from a passage. Reply with one JSON object that has two li
 An entity is a person, place, organisation, work, event, date, number with its unit, or term that the passage names:
 - name: as the passage spells it, in full.
 - type: one word, such as person, place, organisation, work, event, date or term.
-- role: what it does or is in this passage, in a few words.
+- role: what it does in this passage, in at most five words.
 - aliases: other names that this passage uses for it.
-- description: what the passage says about it, in a few words.
+- description: what it is, in at most ten words.
 - confidence: from 0 to 1, how sure you are that the passage names it.
 
 A hyperedge is one fact, with all the entities that take part in it, at least two:
-- segment: the sentence or sentences that state the fact, copied from the passage word for word.
+- segment: the sentence that states the fact, copied from the passage word for word.
 - time: when it holds, as the passage says, or "".
 - reliability: from 0 to 1, how reliable the passage calls its source; 1 if it says nothing.
-- entities: the names of the entities in the segment, as in the list of entities.
+- entities: all entities that the segment names or means by a pronoun, spelled as in the list of entities.
 - confidence: from 0 to 1, how sure you are that the passage states the fact.
 - relations: each from one of these entities (head) to another (tail), with a predicate of a few words.
 
-Use only what the passage says, in its own language. Leave nothing important out. Repeat nothing."""
+Give a hyperedge for every sentence that states a fact. Use only what the passage says, in its own language."""
+# One worked passage, as a first exchange: small models follow it where they lose the instruction.
+_EXAMPLE_PASSAGE = (
+    "Ada Marsh",
+    "Ada Marsh (born 1911) designed the Tern Bridge in Wexmouth. The city opened it in 1938, and Marsh received the "
+    "Coastal Medal for it.",
+)
+_EXAMPLE_REPLY = """\
+{"entities":[\
+{"name":"Ada Marsh","type":"person","role":"designer","aliases":["Marsh"],"description":"engineer born in 1911",\
+"confidence":1},\
+{"name":"1911","type":"date","role":"year of birth","aliases":[],"description":"","confidence":1},\
+{"name":"Tern Bridge","type":"place","role":"work of Ada Marsh","aliases":[],"description":"bridge in Wexmouth",\
+"confidence":1},\
+{"name":"Wexmouth","type":"place","role":"city of the bridge","aliases":[],"description":"city","confidence":1},\
+{"name":"1938","type":"date","role":"year of the opening","aliases":[],"description":"","confidence":1},\
+{"name":"Coastal Medal","type":"award","role":"honour","aliases":[],"description":"award","confidence":0.9}],\
+"hyperedges":[\
+{"segment":"Ada Marsh (born 1911) designed the Tern Bridge in Wexmouth.","time":"","reliability":1,\
+"entities":["Ada Marsh","1911","Tern Bridge","Wexmouth"],"confidence":1,"relations":[\
+{"head":"Ada Marsh","predicate":"born in","tail":"1911","confidence":1},\
+{"head":"Ada Marsh","predicate":"designed","tail":"Tern Bridge","confidence":1},\
+{"head":"Tern Bridge","predicate":"stands in","tail":"Wexmouth","confidence":0.9}]},\
+{"segment":"The city opened it in 1938, and Marsh received the Coastal Medal for it.","time":"1938","reliability":1,\
+"entities":["Wexmouth","Tern Bridge","1938","Ada Marsh","Coastal Medal"],"confidence":0.9,"relations":[\
+{"head":"Wexmouth","predicate":"opened","tail":"Tern Bridge","confidence":0.9},\
+{"head":"Ada Marsh","predicate":"received","tail":"Coastal Medal","confidence":1}]}]}"""
 _SHORTER_TASK = "Be brief: give at most {entities} entities and the {hyperedges} most important hyperedges."
 
 # How many entities and hyperedges a reply may list, at first and when it is asked for again.
@@ -66,13 +92,13 @@ def reply_schema(entities: int, hyperedges: int) -> dict[str, Any]:
     (seconds for 400 characters and 150,000 tokens), and every further one slows each token down.
     """
     relation = _object(head=_NAME, predicate=_NAME, tail=_NAME, confidence=_SHARE)
-    entity = _object(name=_NAME, type=_NAME, role=_NAME, aliases=_list(_NAME, 3), description=_TEXT, confidence=_SHARE)
+    entity = _object(name=_NAME, type=_NAME, role=_NAME, aliases=_list(_NAME, 3), description=_NAME, confidence=_SHARE)
     hyperedge = _object(
-        segment=_TEXT, time=_NAME, reliability=_SHARE, entities=_list(_NAME, 10), confidence=_SHARE,
+        segment=_TEXT, time=_NAME, reliability=_SHARE, entities=_list(_NAME, 10, least=2), confidence=_SHARE,
         relations=_list(relation, 6),
     )  # fmt: skip
     reply = _object(entities=_list(entity, entities), hyperedges=_list(hyperedge, hyperedges))
-    return {**reply, "$defs": {"name": _string(80), "text": _string(400)}}
+    return {**reply, "$defs": {"name": _string(100), "text": _string(400)}}
 
 
 _NAME, _TEXT = {"$ref": "#/$defs/name"}, {"$ref": "#/$defs/text"}
@@ -83,8 +109,8 @@ def _string(most: int) -> dict[str, Any]:
     return {"type": "string", "maxLength": most}
 
 
-def _list(items: Mapping[str, Any], most: int) -> dict[str, Any]:
-    return {"type": "array", "items": items, "maxItems": most}
+def _list(items: Mapping[str, Any], most: int, least: int = 0) -> dict[str, Any]:
+    return {"type": "array", "items": items, "minItems": least, "maxItems": most}
 
 
 def _object(**properties: Mapping[str, Any]) -> dict[str, Any]:
@@ -137,7 +163,7 @@ class LlmExtractor:
         self._notes: Counter[str] = Counter()
 
     def describe(self) -> Mapping[str, str]:
-        prompt = json.dumps([INSTRUCTION, _SHORTER_TASK, reply_schema(*_FULL), reply_schema(*_SHORT)])
+        prompt = json.dumps([_OPENING, _SHORTER_TASK, reply_schema(*_FULL), reply_schema(*_SHORT)])
         return {**self._generator.describe(), "prompt_hash": hashlib.sha256(prompt.encode()).hexdigest()[:12]}
 
     def extract(self, chunks: Sequence[Chunk], advance: Advance) -> Iterator[ExtractionRecord]:
@@ -211,13 +237,22 @@ class LlmExtractor:
 
 
 def _request(id: str, part: _Part) -> GenerationRequest:
-    # The instruction stands first and never changes, so that the generator's prefix cache holds it.
     limits = _SHORT if part.is_retry else _FULL
     task = _SHORTER_TASK.format(entities=limits[0], hyperedges=limits[1]) if part.is_retry else ""
-    title = f"Title: {part.piece.title}\n" if part.piece.title else ""
-    user = f"{title}<passage>\n{part.piece.text}\n</passage>\n{task}".rstrip()
-    messages = ({"role": "system", "content": INSTRUCTION}, {"role": "user", "content": user})
-    return GenerationRequest(id, messages, part.max_tokens, schema=reply_schema(*limits))
+    user = {"role": "user", "content": _passage(part.piece.title, part.piece.text) + task}
+    return GenerationRequest(id, (*_OPENING, user), part.max_tokens, schema=reply_schema(*limits))
+
+
+def _passage(title: str, text: str) -> str:
+    return (f"Title: {title}\n" if title else "") + f"<passage>\n{text}\n</passage>\n"
+
+
+# The same for every request, so that the generator's prefix cache holds it.
+_OPENING = (
+    {"role": "system", "content": INSTRUCTION},
+    {"role": "user", "content": _passage(*_EXAMPLE_PASSAGE)},
+    {"role": "assistant", "content": _EXAMPLE_REPLY},
+)
 
 
 def _halves(chunk: Chunk) -> tuple[Chunk, ...]:

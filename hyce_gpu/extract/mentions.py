@@ -13,7 +13,6 @@ from functools import lru_cache
 
 from hyce_gpu.names import canonical_name
 
-
 _PERSON_TYPES = ("PERSON", "PER")
 # Names recur, and canonical_name walks each of their characters.
 _key = lru_cache(maxsize=65536)(canonical_name)
@@ -61,8 +60,11 @@ _QUALIFIER = re.compile(r"\s*(?:\([^()]*\)|,\s(?:(?!\band\b)[^,])*)\s*$")
 _TITLE_TAIL = re.compile(r"(?:,|\bof|\bin)(?: the)? ((?:[^\W\d_a-z][^\s,]*)(?: [^\W\d_a-z][^\s,]*)*)$")
 _FILE_ENDING = re.compile(r"\.(?:md|markdown|txt|text|rst|html?|jsonl?|pdf)$", re.IGNORECASE)
 
+_MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
+_DAYS = "Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday"
+CALENDAR = frozenset(f"{_MONTHS}|{_DAYS}".split("|"))
+_DATE = re.compile(rf"(?:\d{{1,2}} )?(?:{_MONTHS})(?: \d{{1,2}})?,? \d{{4}}(?!\d)")
 _BRACKETED_ACRONYM = re.compile(r"\(\s*([^\W\d_][\w&.-]{1,9})\s*\)")
-_EXPLAINED_ACRONYM = re.compile(r"(?<![\w.])([^\W\d_][\w&.-]{1,9}) \(([^()\n]{5,80})\)")
 _TOKEN = re.compile(r"\w+")
 _WORD = re.compile(r"[^\W_][\w'’.&]*")
 # Words that an acronym may leave out.
@@ -128,6 +130,11 @@ def _looks_like_title(words: str) -> bool:
     return len(words.split()) <= 8 and lower * 2 <= len(long_words) and any(map(str.isalnum, words))
 
 
+def english_dates(text: str) -> list[Mention]:
+    """Dates with a month and a year: exact enough to link texts, as a bare year is not."""
+    return [Mention(*match.span(), match.group(), "DATE") for match in _DATE.finditer(text)]
+
+
 def without_overlaps(ranked: Iterable[Sequence[Mention]]) -> list[Mention]:
     """Mentions in the text's order; of two that overlap the one of the earlier list stays, then the longer one."""
     taken: list[Mention] = []
@@ -152,17 +159,12 @@ class Acronym:
 
 
 def acronym_definitions(text: str) -> Iterator[Acronym]:
-    """Full names followed by their initials in brackets, and initials followed by their full name in brackets."""
+    """Full names that are followed by their initials in brackets."""
     for match in _BRACKETED_ACRONYM.finditer(text):
         words = list(_WORD.finditer(text, max(0, match.start() - 120), match.start()))
         start = _start_of_full_name(words, match.group(1))
         if start is not None and "\n" not in text[start : match.start()]:
             end = words[-1].end()
-            yield Acronym(start, end, text[start:end], match.group(1))
-    for match in _EXPLAINED_ACRONYM.finditer(text):
-        words = list(_WORD.finditer(text, match.start(2), match.end(2)))
-        if words and _start_of_full_name(words, match.group(1)) == words[0].start():
-            start, end = words[0].start(), words[-1].end()
             yield Acronym(start, end, text[start:end], match.group(1))
 
 
@@ -212,7 +214,8 @@ class DocumentNames:
 
     def resolve(self, name: str) -> str:
         """The name by which the document's records call the entity."""
-        return self._full.get(_key(name)) or self._spelling.get(_key(name), name)
+        key = _key(name)
+        return self._full.get(key) or self._full.get(_ARTICLE.sub("", key)) or self._spelling.get(key, name)
 
     def aliases_of(self, name: str) -> tuple[str, ...]:
         return (self._aliases[name],) if name in self._aliases else ()
@@ -236,11 +239,9 @@ class DocumentNames:
 
 
 def _is_longer_form(words: Sequence[str], title: Sequence[str]) -> bool:
-    """Barack Hussein Obama for Barack Obama: same ends, the title's words in order, and more between."""
-    if len(words) <= len(title) or words[0] != title[0] or words[-1] != title[-1]:
-        return False
+    """James Earl Carter for Earl Carter: the same last name, the title's words in order, and more."""
     rest = iter(words)
-    return all(part in rest for part in title)
+    return len(words) > len(title) and words[-1] == title[-1] and all(part in rest for part in title)
 
 
 class KnownTitles:
@@ -252,8 +253,10 @@ class KnownTitles:
 
     def __init__(self, titles: Iterable[str], common_words: frozenset[str]) -> None:
         self._names: dict[str, str] = {}
+        self._unqualified: set[str] = set()
         for title in titles:
             name = title_name(title)
+            self._unqualified.add(name)
             for spelling, meant in ((name, name), (bare_title(name), bare_title(name)), (_uncapitalised(name), name)):
                 if _is_telling(spelling, common_words):
                     self._names.setdefault(spelling, meant)
@@ -274,11 +277,11 @@ class KnownTitles:
             i += 1
 
     def inside(self, name: str) -> list[str]:
-        """Titles that begin or end a longer name: "Ulm" in "Museum of Ulm", if the corpus has a page on Ulm."""
+        """Titles that begin or end a longer name: "Ulm" in "Museum of Ulm". "United (album)" is none in "United States"."""
         tokens = [match.span() for match in _TOKEN.finditer(name)]
-        heads = (name[:end] for _, end in tokens[:-1])
-        tails = (name[start:] for start, _ in tokens[1:])
-        return list(dict.fromkeys(self._names[part] for part in (*heads, *tails) if part in self._names))
+        parts = [name[:end] for _, end in tokens[:-1]] + [name[start:] for start, _ in tokens[1:]]
+        sure = [part for part in parts if " " in part or part in self._unqualified] + [title_tail(name)]
+        return list(dict.fromkeys(self._names[part] for part in sure if part in self._names))
 
 
 def _uncapitalised(name: str) -> str:

@@ -112,6 +112,8 @@ class _Reader:
         if not canonical_name(name) or not names:
             self._note(f"dropped entity {'that the passage does not hold' if name else 'without a name'}", raw)
             return ""
+        for alias in {alias: None for alias in aliases if alias and alias not in names}:
+            self._note("dropped alias that the passage does not hold", alias)
         if names[0] != name:
             self._note("named an entity by its alias, since the passage does not hold its name", name)
         described = {key: _plain(details.get(key)) for key in ("type", "role", "description")}
@@ -154,7 +156,7 @@ class _Reader:
         return reliability
 
     def with_loose_relations(self, edges: list[ExtractedHyperedge], raw: list[Any]) -> list[ExtractedHyperedge]:
-        """Puts relations outside of hyperedges into the first that holds both ends, else into one of their sentences."""
+        """Puts relations outside of hyperedges into the first that holds both ends, else into new ones."""
         loose: dict[tuple[int, int], list[Relation]] = {}
         for relation in self._relations(raw):
             ends = self._members([relation.head, relation.tail])

