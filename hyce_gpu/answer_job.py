@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from hyce_gpu.answers_file import to_line
 from hyce_gpu.atomic import atomic_text
 from hyce_gpu.engine import Engine
 from hyce_gpu.ledger import Ledger
-from hyce_gpu.progress import progress
+from hyce_gpu.progress import Advance, progress
 from hyce_gpu.questions import read_questions
+from hyce_gpu.schema import Answer, Question
 
 
 def ledger_path(out: Path) -> Path:
@@ -36,12 +38,19 @@ def run_answer(
     with atomic_text(out, "the answers") as file, progress("answer", len(asked), "questions") as advance:
         for start in range(0, len(asked), batch_size):
             batch = asked[start : start + batch_size]
-            answers = engine.answer(batch, choose) if engine.generator else engine.retrieve(batch)
+            answers = _ask(engine, batch, choose, advance)
             file.writelines(to_line(answer) + "\n" for answer in answers)
             counts.update(answer.status for answer in answers)
             for question, answer in zip(batch, answers, strict=True):
                 if answer.status == "failed" and not question.error:
                     ledger.set_aside("answer", question.id, answer.error, question.text[:500])
-            advance(len(batch))
     ledger.write(ledger_path(out))
     return dict(counts), ledger
+
+
+def _ask(engine: Engine, batch: Sequence[Question], choose: bool, advance: Advance) -> list[Answer]:
+    if engine.generator:
+        return engine.answer(batch, choose, advance)
+    answers = engine.retrieve(batch)
+    advance(len(batch))
+    return answers

@@ -6,6 +6,7 @@ Exit codes: 0 done; 1 nothing could be done, one line says why; 2 usage; 3 done,
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -190,6 +191,8 @@ def main() -> None:
     """Entry point: one line on stderr and an exit code for every error that is ours."""
     from hyce_serving.errors import ServingError
 
+    # Torch's C++ side warns of the thread binding that vLLM asks for; that is nothing to a reader of results.
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     try:
         app()
     except (HyceError, ServingError) as error:

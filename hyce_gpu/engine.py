@@ -15,7 +15,9 @@ from hyce_gpu import answering, encoders
 from hyce_gpu.config import Config
 from hyce_gpu.devices import choose_device
 from hyce_gpu.entry import NameLinker
+from hyce_gpu.errors import InputError
 from hyce_gpu.online import reason
+from hyce_gpu.progress import Advance
 from hyce_gpu.question_mentions import find_mentions
 from hyce_gpu.reasoning import Reasoning
 from hyce_gpu.schema import Answer, EvidencePath, Question
@@ -97,15 +99,22 @@ class Engine:
         )
         return [_failed(question) if question.error else next(results) for question in asked]
 
-    def answer(self, questions: Iterable[str | Question], choose: bool = False) -> list[Answer]:
+    def answer(
+        self, questions: Iterable[str | Question], choose: bool = False, advance: Advance | None = None
+    ) -> list[Answer]:
         """Evidence and an answer for each question, in order; the model sees all questions in one call.
 
         Args:
             choose: bind each reply to the entities of its evidence, yes and no.
+            advance: called with the number of questions that were just finished.
+
+        Raises:
+            InputError: the engine was opened without a model.
+            ServingError: the model does not start, or stops.
         """
         retrieved = self.retrieve(questions)
         if self.generator is None:
-            raise ValueError("Engine.answer needs a model: Engine.open(path, llm=...)")
+            raise InputError("Engine.answer needs a model: Engine.open(path, llm=...)")
         prepared = {
             str(number): answering.prepare(
                 str(number), one, self._titles(one.paths), self.generator, self.config.context_segments, choose
@@ -114,7 +123,9 @@ class Engine:
             if one.status != "failed"
         }
         requests = [one.request for one in prepared.values() if one.request is not None]
-        replies = {reply.id: reply for reply in self.generator.generate(requests)}
+        if advance:
+            advance(len(retrieved) - len(requests))
+        replies = {reply.id: reply for reply in self.generator.generate(requests, advance)}
         return [
             answering.finish(prepared[key], replies.get(key)) if (key := str(number)) in prepared else one
             for number, one in enumerate(retrieved)

@@ -66,6 +66,12 @@ class _Corpus:
     def __init__(self, ledger: Ledger) -> None:
         self.documents: dict[str, Document] = {}
         self.ledger = ledger
+        self._files: dict[str, str] = {}
+
+    def file_name(self, path: Path, name: str) -> str:
+        """What ids made of this file start with: its name, or its path where another file had that name."""
+        real = os.path.realpath(path)
+        return name if self._files.setdefault(name, real) == real else path.as_posix()
 
     def set_aside(self, where: str, reason: str, raw: str = "") -> None:
         self.ledger.set_aside(_STAGE, replace_surrogates(where), reason, raw[:RAW_KEPT])
@@ -160,7 +166,7 @@ def _read_file(path: Path, name: str, corpus: _Corpus) -> None:
     reader = _READERS.get(path.suffix.lower())
     if reader is None:
         raise InputError(f"{path} is of an unknown type; known types: {_known_types()}")
-    reader(path, name, corpus)
+    reader(path, corpus.file_name(path, name), corpus)
 
 
 def _known_types() -> str:

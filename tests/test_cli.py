@@ -205,5 +205,6 @@ def test_inspect_and_doctor(run: Run, store: Path) -> None:
     assert "hyperedges" in run("inspect", "--store", store).out
     checks = {check["name"]: check for check in json.loads(run("doctor", "--json").out)}
     assert checks["vllm"]["state"] == "ok"
+    assert "en_core_web_sm" in checks["spacy"]["detail"]
     assert checks["device"]["detail"]
     assert "backend" in run("doctor").out

@@ -84,11 +84,11 @@ def test_records_come_while_later_replies_are_still_open() -> None:
 
 
 def test_windows_bound_what_is_under_way() -> None:
-    replies = {f"d#{number}@100": GOOD for number in range(600)}
+    replies = {f"d#{number}@100": GOOD for number in range(1100)}
     generator = Scripted({**replies, "d#3@100": ["", GOOD]})
-    records = extract(generator, [chunk(number) for number in range(600)])
-    assert [record.order for record in records] == list(range(600))
-    assert [len(batch) for batch in generator.batches] == [256, 256, 89]
+    records = extract(generator, [chunk(number) for number in range(1100)])
+    assert [record.order for record in records] == list(range(1100))
+    assert [len(batch) for batch in generator.batches] == [512, 512, 77]
     assert generator.batches[1][0].id == "d#3@100"
 
 

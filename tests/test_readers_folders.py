@@ -105,3 +105,14 @@ def test_a_corpus_without_documents_is_an_error(tmp_path: Path, ledger: Ledger) 
 def test_an_empty_folder_is_an_error(tmp_path: Path, ledger: Ledger) -> None:
     with pytest.raises(InputError, match=r"no usable document in .* no text in any file of a known type"):
         read_corpus([tmp_path], ledger)
+
+
+def test_two_files_of_one_name_are_two_documents_and_one_file_given_twice_is_one(tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "notes.txt").write_text(f"Notes of {folder}.", encoding="utf-8")
+    first, second = tmp_path / "a" / "notes.txt", tmp_path / "b" / "notes.txt"
+    ledger = Ledger()
+    documents = read_corpus([first, second, first], ledger)
+    assert [document.id for document in documents] == ["notes.txt", second.as_posix()]
+    assert len(ledger) == 1

@@ -70,7 +70,7 @@ _SHORTER_TASK = "Be brief: give at most {entities} entities and the {hyperedges}
 # How many entities and hyperedges a reply may list, at first and when it is asked for again.
 _FULL, _SHORT = (16, 10), (8, 5)
 # Chunks under way at once: enough to keep the generator busy, few enough to hold their replies.
-_WINDOW = 256
+_WINDOW = 512
 # The words that ask for less, and the difference between two counts of the same tokens.
 _RETRY_MARGIN_TOKENS = 64
 _RAW_CHARACTERS = 4000
@@ -178,7 +178,8 @@ class LlmExtractor:
             batch = [waiting.popleft() for _ in range(min(_WINDOW, len(waiting)))]
             for part, follow_ups in self._replies(batch, outcomes):
                 waiting.extend(follow_ups)
-                advance(0 if outcomes[part.position].parts_open else 1)
+                if not outcomes[part.position].parts_open:
+                    advance()
                 while yielded in outcomes and not outcomes[yielded].parts_open:
                     yield outcomes.pop(yielded).record()
                     yielded += 1
@@ -203,9 +204,8 @@ class LlmExtractor:
         try:
             parsed = parse_extraction(decode_reply(generation.text), part.piece)
         except ParseError as error:
-            return self._again(
-                part, generation, "cut off" if generation.finish_reason == "length" else str(error), outcome
-            )
+            reason = "cut off" if generation.finish_reason == "length" else str(error)
+            return self._again(part, generation, reason, outcome)
         self._notes.update(note.partition(": ")[0] for note in parsed.notes)
         outcome.parts_open -= 1
         outcome.parsed.append((part.piece.start, parsed))

@@ -61,8 +61,6 @@ _TITLE_TAIL = re.compile(r"(?:,|\bof|\bin)(?: the)? ((?:[^\W\d_a-z][^\s,]*)(?: [
 _FILE_ENDING = re.compile(r"\.(?:md|markdown|txt|text|rst|html?|jsonl?|pdf)$", re.IGNORECASE)
 
 _MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
-_DAYS = "Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday"
-CALENDAR = frozenset(f"{_MONTHS}|{_DAYS}".split("|"))
 _DATE = re.compile(rf"(?:\d{{1,2}} )?(?:{_MONTHS})(?: \d{{1,2}})?,? \d{{4}}(?!\d)")
 _BRACKETED_ACRONYM = re.compile(r"\(\s*([^\W\d_][\w&.-]{1,9})\s*\)")
 _TOKEN = re.compile(r"\w+")
@@ -277,7 +275,7 @@ class KnownTitles:
             i += 1
 
     def inside(self, name: str) -> list[str]:
-        """Titles that begin or end a longer name: "Ulm" in "Museum of Ulm". "United (album)" is none in "United States"."""
+        """Titles that begin or end a longer name: Ulm in "Museum of Ulm"; not "United (album)" in "United States"."""
         tokens = [match.span() for match in _TOKEN.finditer(name)]
         parts = [name[:end] for _, end in tokens[:-1]] + [name[start:] for start, _ in tokens[1:]]
         sure = [part for part in parts if " " in part or part in self._unqualified] + [title_tail(name)]

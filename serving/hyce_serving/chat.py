@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from hyce_serving.encoder import without_surrogates
 from hyce_serving.errors import MissingPackage, ServingError
+from hyce_serving.text import without_surrogates
 
 Messages = Sequence[Mapping[str, str]]
 

@@ -5,6 +5,7 @@ The model is loaded on first use. It does not know what the texts are, nor where
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
@@ -12,8 +13,7 @@ import numpy as np
 
 from hyce_serving.errors import MissingPackage, ServingError
 from hyce_serving.models import DEFAULT_ENCODER, encoder_path
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
+from hyce_serving.text import without_surrogates
 
 # For tokenizers that report no offsets: words and numbers, single CJK characters, single signs.
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f"
@@ -25,11 +25,6 @@ _FINGERPRINT_TEXTS = (
     "酸素は原子番号8の元素である。",
 )
 _FINGERPRINT_NUMBERS = 16
-
-
-def without_surrogates(text: str) -> str:
-    """The text with each lone surrogate replaced by U+FFFD, so that it can be encoded; its length stays."""
-    return _SURROGATE.sub("\ufffd", text)
 
 
 class Encoder:
@@ -99,7 +94,8 @@ class Encoder:
                 "run: pip install sentence-transformers"
             ) from error
         try:
-            return SentenceTransformer(self.path, device=self.device)
+            with _no_progress_bars():
+                return SentenceTransformer(self.path, device=self.device)
         # Loaders raise whatever their formats raise; all of it means that these weights cannot be used here.
         except Exception as error:
             raise ServingError(
@@ -129,6 +125,22 @@ class Encoder:
             yield order[start : start + self.batch_size]
 
 
+@contextmanager
+def _no_progress_bars() -> Iterator[None]:
+    """transformers draws a bar for each load; whether there are bars at all is put back afterwards."""
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
+
+
 def _unit_rows(vectors: np.ndarray) -> np.ndarray:
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
+    rows = np.zeros_like(vectors)
+    np.divide(vectors, lengths, out=rows, where=lengths > 0)
+    return rows

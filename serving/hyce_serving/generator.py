@@ -14,9 +14,9 @@ from typing import Any
 
 from hyce_serving import engine
 from hyce_serving.chat import ChatTokenizer
-from hyce_serving.encoder import without_surrogates
 from hyce_serving.errors import ServingError
 from hyce_serving.models import llm_path
+from hyce_serving.text import without_surrogates
 
 # A longer window costs memory for the keys and values of every token in it, and few prompts here need it.
 DEFAULT_MAX_MODEL_LEN = 8192
@@ -89,7 +89,7 @@ class Generator:
         if device not in engine.DEVICES:
             raise ServingError(f"expected a device of {', '.join(engine.DEVICES)}, found {device!r}; choose one")
         if temperature < 0:
-            raise ServingError(f"expected a temperature of at least 0, found {temperature}; 0 takes the likeliest token")
+            raise ServingError(f"expected a temperature of at least 0, found {temperature}; 0 takes the likeliest")
         if max_model_len is not None and max_model_len < 1:
             raise ServingError(f"expected max_model_len of at least 1 token, found {max_model_len}; leave it out")
         self.name = model

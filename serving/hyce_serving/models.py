@@ -121,6 +121,8 @@ def _package_folder(package: str) -> Path | None:
 def _hub() -> Any:
     try:
         import huggingface_hub
+        import huggingface_hub.constants
+        import huggingface_hub.errors
     except ImportError as error:
         raise MissingPackage(
             "expected the package huggingface_hub to look for a model by its Hub id, found none; "
