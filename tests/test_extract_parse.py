@@ -195,6 +195,21 @@ def test_a_segment_in_other_words_has_the_chunks_offsets() -> None:
     assert (found.segment, found.start, found.end) == ("Wexmouth opened its bridge.", START, START + len(TEXT))
 
 
+def test_a_segment_from_elsewhere_that_names_no_member_is_made_up() -> None:
+    value = [edge("1938", "Wexmouth", segment="He was crowned.")]
+    assert read(value).hyperedges == ()
+    assert read(value).notes == [
+        "dropped hyperedge whose segment is not the passage's and names none of its entities: He was crowned."
+    ]
+    assert read(value, grounded=False).hyperedges[0].segment == "He was crowned."
+
+
+def test_an_alias_that_names_another_entity_is_ignored() -> None:
+    parsed = read([{"name": "Tern Bridge", "aliases": ["Wexmouth", "the Tern"]}, {"name": "Wexmouth"}])
+    assert [entity.aliases for entity in parsed.entities] == [("the Tern",), ()]
+    assert parsed.notes == ["ignored an alias that names another entity: Wexmouth"]
+
+
 def test_given_offsets_tell_equal_segments_apart() -> None:
     text = "A met B. A met B."
     value = [{"segment": "A met B.", "entities": ["A", "B"], "start": at, "end": 0} for at in (5, 14, 6, "x", -(9**30))]

