@@ -187,12 +187,19 @@ def _point_to_ledger(count: int, path: Path) -> None:
     raise typer.Exit(DONE_WITH_FAILURES)
 
 
+def _prepare_process() -> None:
+    """Settings that must stand before torch is imported; what the user has set stays."""
+    # Threads that spin while they wait make a busy machine several times slower.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    # Torch's C++ side warns of the thread binding that vLLM asks for; that is nothing to a reader of results.
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+
+
 def main() -> None:
     """Entry point: one line on stderr and an exit code for every error that is ours."""
     from hyce_serving.errors import ServingError
 
-    # Torch's C++ side warns of the thread binding that vLLM asks for; that is nothing to a reader of results.
-    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+    _prepare_process()
     try:
         app()
     except (HyceError, ServingError) as error:

