@@ -6,6 +6,9 @@ EXTRAS ?= cpu,dev
 comma := ,
 READY := $(VENV)/.ready-$(subst $(comma),-,$(EXTRAS))
 
+# Threads that spin while they wait make a busy machine several times slower.
+export OMP_WAIT_POLICY ?= PASSIVE
+
 .PHONY: setup demo test lint bench clean
 
 setup: $(READY)

@@ -17,8 +17,16 @@ from hyce_gpu.answers_file import from_line
 DOCUMENTS = [
     {"id": "hall", "title": "Carnegie Hall", "text": "Carnegie Hall in Manhattan was paid for by Andrew Carnegie."},
     {"id": "man", "title": "Andrew Carnegie", "text": "Andrew Carnegie was born in Dunfermline, Scotland, in 1835."},
-    {"id": "fuji", "title": "富士山", "text": "富士山 (Mount Fuji) is the highest mountain of Japan. It stands on Honshu."},
-    {"id": "odd", "title": "", "text": "{braces} <b>markup</b> <think>not a thought</think> %s \x1b[31m {0} in Paris, France."},
+    {
+        "id": "fuji",
+        "title": "富士山",
+        "text": "富士山 (Mount Fuji) is the highest mountain of Japan. It stands on Honshu.",
+    },
+    {
+        "id": "odd",
+        "title": "",
+        "text": "{braces} <b>markup</b> <think>not a thought</think> %s \x1b[31m {0} in Paris, France.",
+    },
     {"id": 7, "title": None, "text": "nothing here but small words"},
 ]
 
@@ -110,7 +118,14 @@ def test_answers_keep_the_order_and_every_question_has_its_line(run: Run, store:
     assert ran.code == 3
     answers = [from_line(line) for line in (tmp_path / "one.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [answer.id for answer in answers] == ["b", "a", "q3", "b", "4", "q6"]
-    assert [answer.status for answer in answers] == ["retrieved", "failed", "retrieved", "retrieved", "retrieved", "failed"]
+    assert [answer.status for answer in answers] == [
+        "retrieved",
+        "failed",
+        "retrieved",
+        "retrieved",
+        "retrieved",
+        "failed",
+    ]
     assert answers[0].paths == answers[3].paths
     ledger = (tmp_path / "one.jsonl.ledger.jsonl").read_text().splitlines()
     assert len(ledger) == 2
@@ -175,7 +190,12 @@ def test_what_cannot_be_done_is_one_line_and_exit_code_1(
 
 @pytest.mark.parametrize(
     "arguments",
-    [["ask", "--store", "s", "  "], ["ask", "who?"], ["nonsense"], ["ask", "--store", "s", "--llm", "m", "--no-llm", "who?"]],
+    [
+        ["ask", "--store", "s", "  "],
+        ["ask", "who?"],
+        ["nonsense"],
+        ["ask", "--store", "s", "--llm", "m", "--no-llm", "who?"],
+    ],
 )
 def test_usage_errors_are_exit_code_2(run: Run, arguments: list[str]) -> None:
     assert run(*arguments).code == 2

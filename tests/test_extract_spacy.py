@@ -184,7 +184,8 @@ def test_recurring_nouns_tie_a_document_without_names() -> None:
     )
     record = only(text, "guide.md")
     assert members(record) == [
-        ("guide", "license"), ("guide", "license", "owner"), ("guide", "license"), ("guide", "owner"), ("guide", "owner"),
+        ("guide", "license"), ("guide", "license", "owner"), ("guide", "license"),
+        ("guide", "owner"), ("guide", "owner"),
     ]  # fmt: skip
     assert entity(record, "license") == ExtractedEntity("license", "TERM", confidence=0.6)
     check(record, text)

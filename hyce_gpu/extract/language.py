@@ -62,6 +62,9 @@ _HAN_WEIGHT = 3
 _KANA_SHARE = 0.1
 # Running text of a known language has more stop words than this; below it the language is not one of ours.
 _LEAST_STOP_WORD_SHARE = 0.12
+# In a text of so few words, fewer different stop words are no evidence against the script's commonest language.
+_SHORT = 40
+_EVIDENCE = 3
 # Not `\w`: it splits Devanagari words at their vowel signs.
 _WORD = re.compile(r"[^\s\d!-/:-@\[-`{-~«»“”„…–—।،؛؟]+")
 _CONSONANTS = frozenset("bcdfghjklmnpqrstvwxz")
@@ -179,15 +182,17 @@ def _has_kana(text: str) -> bool:
 def _by_stop_words(text: str, languages: list[str]) -> str:
     words = [word.lower() for word in _WORD.findall(text)]
     weights = _stop_word_weights(tuple(languages))
-    scores: dict[str, float] = dict.fromkeys(languages, 0.0)
-    hits: Counter[str] = Counter()
+    scores = dict.fromkeys(languages, 0.0)
+    hits: dict[str, list[str]] = {language: [] for language in languages}
     for word in words:
         for language, weight in weights.get(word, ()):
             scores[language] += weight
-            hits[language] += 1
+            hits[language].append(word)
     # `max` keeps the first of equals: the lists begin with the most common language.
     best = max(languages, key=scores.__getitem__)
-    return best if hits[best] and hits[best] >= _LEAST_STOP_WORD_SHARE * len(words) else ""
+    if len(words) < _SHORT and len(set(hits[best])) < _EVIDENCE:
+        return languages[0] if hits[languages[0]] else ""
+    return best if len(hits[best]) > _LEAST_STOP_WORD_SHARE * len(words) else ""
 
 
 @lru_cache(maxsize=8)
