@@ -6,38 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hyce_gpu.extract.language import (
-    guess_language,
-    is_fragment,
-    main_script,
-    plain_forms,
-    script_of,
-    stop_words,
-    without_glue,
-)
-from hyce_gpu.extract.mentions import (
-    DocumentNames,
-    KnownTitles,
-    Mention,
-    acronym_definitions,
-    bare_title,
-    clean_name,
-    english_dates,
-    mask_markup,
-    quoted_titles,
-    title_name,
-    title_tail,
-    without_overlaps,
-)
+from hyce_gpu.extract import language, mentions
+from hyce_gpu.extract.mentions import DocumentNames, KnownTitles, Mention
 from hyce_gpu.extract.terms import MAX_TERMS_PER_SENTENCE, find_terms, years
 
 
-def names(text: str, language: str = "") -> list[str]:
-    return [mention.name for mention in find_terms(text, language)]
+def names(text: str, code: str = "") -> list[str]:
+    return [mention.name for mention in find_terms(text, code)]
 
 
 @pytest.mark.parametrize(
-    ("text", "language"),
+    ("text", "code"),
     [
         ("The river flows through the city and into the sea.", "en"),
         ("Der Fluss fließt durch die Stadt und mündet in das Meer.", "de"),
@@ -53,57 +32,57 @@ def names(text: str, language: str = "") -> list[str]:
         ("यह नदी शहर से होकर बहती है और समुद्र में मिलती है।", "hi"),
         ("يمر النهر عبر المدينة ثم يصب في البحر.", "ar"),
         ("این رودخانه از شهر می‌گذرد و به دریا می‌ریزد.", "fa"),
-        ("Ο ποταμός διασχίζει την πόλη.", "el"),
         ("", ""),
-        ("1234 !!! -- 5", ""),
     ],
 )
-def test_language_is_guessed_from_script_and_stop_words(text: str, language: str) -> None:
-    assert guess_language(text) == language
+def test_language_is_guessed_from_script_and_stop_words(text: str, code: str) -> None:
+    assert language.guess_language(text) == code
 
 
 def test_scripts_of_letters() -> None:
-    assert [script_of(char) for char in "aЖ漢あカ한ไ1 ー"] == [
+    assert [language.script_of(char) for char in "aЖ漢あカ한ไ1 ー"] == [
         "LATIN", "CYRILLIC", "CJK", "HIRAGANA", "KATAKANA", "HANGUL", "THAI", "", "", "KATAKANA",
     ]  # fmt: skip
-    assert main_script("Wien и Москва") == "CYRILLIC"
-    assert main_script("123") == ""
-
-
-def test_stop_words_of_an_unknown_language_are_none() -> None:
-    assert "und" in stop_words("de")
-    assert stop_words("") == stop_words("tlh") == frozenset()
+    assert language.main_script("Wien и Москва") == "CYRILLIC"
+    assert language.main_script("123") == ""
 
 
 def test_fragments_are_measured_in_words_or_characters() -> None:
-    assert is_fragment("Early life")
-    assert not is_fragment("Vienna is old.")
-    assert is_fragment("参考文献")
-    assert not is_fragment("北京大学在北京。")
+    assert language.is_fragment("Early life")
+    assert not language.is_fragment("Vienna is old.")
+    assert language.is_fragment("参考文献")
+    assert not language.is_fragment("北京大学在北京。")
 
 
 def test_korean_stems_need_two_forms() -> None:
-    forms = plain_forms(["서울을", "서울의", "민주주의", "민주주의를"], "ko")
+    forms = language.plain_forms(["서울을", "서울의", "민주주의", "민주주의를"], "ko")
     assert forms == {"서울을": "서울", "서울의": "서울", "민주주의": "민주주의", "민주주의를": "민주주의"}
 
 
 def test_hebrew_prefixes_arabic_conjunctions_and_elided_articles() -> None:
-    assert plain_forms(["ישראל", "וישראל", "הכנסת"], "he") == {"ישראל": "ישראל", "וישראל": "ישראל", "הכנסת": "הכנסת"}
-    assert plain_forms(["والنيل", "النيل"], "ar") == {"والنيل": "النيل", "النيل": "النيل"}
-    assert plain_forms(["l'homme", "Eau"], "fr") == {"l'homme": "homme", "Eau": "eau"}
+    assert language.plain_forms(["ישראל", "וישראל", "הכנסת"], "he") == {
+        "ישראל": "ישראל",
+        "וישראל": "ישראל",
+        "הכנסת": "הכנסת",
+    }
+    assert language.plain_forms(["والنيل", "النيل"], "ar") == {"والنيل": "النيل", "النيل": "النيل"}
+    assert language.plain_forms(["l'homme", "Eau"], "fr") == {"l'homme": "homme", "Eau": "eau"}
 
 
 def test_glue_words_are_blanked_in_place() -> None:
-    assert without_glue("北京的大学", "zh") == "北京 大学"
-    assert without_glue("北京的大学", "ja") == "北京的大学"
+    assert language.without_glue("北京的大学", "zh") == "北京 大学"
+    assert language.without_glue("北京的大学", "ja") == "北京的大学"
     # การ์ตูน (cartoon) only begins like the glue word การ.
-    assert without_glue("การศึกษา", "th") == "   ศึกษา"
-    assert without_glue("การ์ตูน", "th") == "การ์ตูน"
+    assert language.without_glue("การศึกษา", "th") == "   ศึกษา"
+    assert language.without_glue("การ์ตูน", "th") == "การ์ตูน"
 
 
 def test_capitalised_runs_inside_a_sentence() -> None:
     text = "Il compositore Giuseppe Verdi nacque a Roncole. Visse a Milano, e Milano lo amava."
     assert names(text, "it") == ["Giuseppe Verdi", "Roncole", "Milano", "Milano"]
+    # Joined by particles, not by conjunctions.
+    assert names("Estudió en la Universidad de La Habana.", "es") == ["Universidad de La Habana"]
+    assert names("Il vit à Paris et Lyon.", "fr") == ["Paris", "Lyon"]
 
 
 def test_a_sentence_s_own_capital_names_nothing() -> None:
@@ -111,24 +90,17 @@ def test_a_sentence_s_own_capital_names_nothing() -> None:
     assert names("Praha leží na řece. Bratři žijí ve městě Praha.", "cs") == ["Praha", "Praha"]
 
 
-def test_names_are_joined_by_particles_but_not_by_conjunctions() -> None:
-    assert names("Estudió en la Universidad de La Habana.", "es") == ["Universidad de La Habana"]
-    assert names("Il vit à Paris et Lyon.", "fr") == ["Paris", "Lyon"]
-
-
 def test_a_single_german_noun_has_to_recur() -> None:
     text = "Heute fuhr Angela Merkel mit dem Zug nach Wien. In Wien stand das Schiff still."
     assert names(text, "de") == ["Angela Merkel", "Wien", "Wien"]
+    # In a heading a capital tells nothing.
+    assert names("GESCHICHTE DER ALTEN STADT WIEN", "de") == []
 
 
 def test_cyrillic_and_greek_and_armenian_capitals() -> None:
     assert names("Здесь жил Вольфганг Моцарт.", "ru") == ["Вольфганг Моцарт"]
     assert names("Εδώ έζησε ο Σωκράτης.", "el") == ["Σωκράτης"]
     assert names("Նա ծնվել է Երևան քաղաքում։", "hy") == ["Երևան"]
-
-
-def test_a_heading_in_capitals_gives_no_capitalised_run() -> None:
-    assert names("GESCHICHTE DER ALTEN STADT WIEN", "de") == []
 
 
 def test_quoted_titles_of_many_scripts() -> None:
@@ -152,24 +124,13 @@ def test_recurring_words_keep_their_combining_marks() -> None:
     assert names("சென்னை பெரியது. சென்னை அழகானது.", "ta") == ["சென்னை", "சென்னை"]
 
 
-def test_recurring_words_of_two_form_one_term() -> None:
-    assert names("يمر نهر النيل هنا. طول نهر النيل كبير.", "ar") == ["نهر النيل", "نهر النيل"]
-
-
 def test_thai_terms_do_not_cut_a_cluster() -> None:
     found = names("แม่น้ำเจ้าพระยาไหล\n\nชอบแม่น้ำเจ้าพระยา", "th")
     assert found == ["แม่น้ำเจ้าพระยา", "แม่น้ำเจ้าพระยา"]
 
 
-def test_hangul_terms_lose_their_particles() -> None:
-    assert names("서울의 역사. 서울을 보라.", "ko") == ["서울", "서울"]
-
-
 def test_years_in_any_digits() -> None:
-    assert [(one.name, one.type, one.spare) for one in years("१९४८ and 1756")] == [
-        ("1948", "DATE", True),
-        ("1756", "DATE", True),
-    ]
+    assert [(one.name, one.spare) for one in years("१९४८ and 1756")] == [("1948", True), ("1756", True)]
     assert [one.name for one in years("12345, 0999, 2500, 1,750.25 and 20%")] == []
 
 
@@ -180,11 +141,11 @@ def test_at_most_eight_terms_a_sentence() -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(st.text(max_size=300), st.sampled_from(["", "en", "de", "zh", "ja", "th", "ko", "ar", "he", "hi"]))
-def test_any_text_gives_ordered_terms_inside_it(text: str, language: str) -> None:
-    masked = mask_markup(text)
+def test_any_text_gives_ordered_terms_inside_it(text: str, code: str) -> None:
+    masked = mentions.mask_markup(text)
     assert len(masked) == len(text)
     end = 0
-    for mention in find_terms(masked, language):
+    for mention in find_terms(masked, code):
         assert end <= mention.start < mention.end <= len(text)
         assert mention.name.strip()
         end = mention.end
@@ -192,17 +153,14 @@ def test_any_text_gives_ordered_terms_inside_it(text: str, language: str) -> Non
 
 def test_markup_is_masked_and_offsets_stay() -> None:
     text = '## The [Danube](https://x.org/a?b=c "t") and <b>Ulm</b>, see www.x.org, me@x.org & `C++` {braces}\x07 &amp;'
-    masked = mask_markup(text)
+    masked = mentions.mask_markup(text)
     assert len(masked) == len(text)
     assert masked.split() == ["The", "Danube", "and", "Ulm", ",", "see", "&", "C++", "{braces}"]
     assert masked.index("Ulm") == text.index("Ulm")
-
-
-def test_code_and_surrogates_are_masked() -> None:
-    assert mask_markup("a ```py\nFoo()\n``` b").split() == ["a", "b"]
-    assert mask_markup("a ```never closed Foo").split() == ["a"]
-    assert mask_markup("a\ud800b") == "a b"
-    assert mask_markup("C# and snake_case") == "C# and snake_case"
+    assert mentions.mask_markup("a ```py\nFoo()\n``` b").split() == ["a", "b"]
+    assert mentions.mask_markup("a ```never closed Foo").split() == ["a"]
+    assert mentions.mask_markup("a\ud800b") == "a b"
+    assert mentions.mask_markup("C# and snake_case") == "C# and snake_case"
 
 
 @pytest.mark.parametrize(
@@ -215,46 +173,41 @@ def test_code_and_surrogates_are_masked() -> None:
         ('"Aida,"', "Aida"),
         ("The", "The"),
         ("1963", ""),
-        ("é", ""),
         ("!!!", ""),
         ("word " * 11, ""),
     ],
 )
 def test_names_are_cleaned(raw: str, name: str) -> None:
-    assert clean_name(raw) == name
-
-
-def test_articles_stay_where_the_language_is_not_english() -> None:
-    assert clean_name("An Giang", english=False) == "An Giang"
+    assert mentions.clean_name(raw) == name
 
 
 def test_titles() -> None:
-    assert title_name("  code-of-conduct.md ") == "code-of-conduct"
-    assert title_name("St. Louis") == "St. Louis"
-    assert title_name("\u200b ") == ""
-    assert bare_title("Ulm (Germany)") == bare_title("Ulm, Germany") == "Ulm"
-    assert bare_title("Families, Systems and Health") == "Families, Systems and Health"
-    assert title_tail("Margraviate of Austria") == "Austria"
-    assert title_tail("Ulm, Germany") == "Germany"
-    assert title_tail("Gone with the wind") == ""
+    assert mentions.title_name("  code-of-conduct.md ") == "code-of-conduct"
+    assert mentions.title_name("St. Louis") == "St. Louis"
+    assert mentions.title_name("\u200b ") == ""
+    assert mentions.bare_title("Ulm (Germany)") == mentions.bare_title("Ulm, Germany") == "Ulm"
+    assert mentions.bare_title("Families, Systems and Health") == "Families, Systems and Health"
+    assert mentions.title_tail("Margraviate of Austria") == "Austria"
+    assert mentions.title_tail("Ulm, Germany") == "Germany"
+    assert mentions.title_tail("Gone with the wind") == ""
 
 
 def test_quotations_that_are_speech_are_no_titles() -> None:
     text = (
         'He said "we will come back tomorrow" and sang "Ode to Joy," then ``Yesterday\'\'. "Stop. Go home now" he said.'
     )
-    assert [text[start:end] for start, end in quoted_titles(text)] == ["Ode to Joy", "Yesterday"]
+    assert [text[start:end] for start, end in mentions.quoted_titles(text)] == ["Ode to Joy", "Yesterday"]
 
 
 def test_english_dates_need_a_month_and_a_year() -> None:
     text = "On 7 April 1948, in May 1950 and on June 6, 1944, but not in March or 1951."
-    assert [one.name for one in english_dates(text)] == ["7 April 1948", "May 1950", "June 6, 1944"]
+    assert [one.name for one in mentions.english_dates(text)] == ["7 April 1948", "May 1950", "June 6, 1944"]
 
 
 def test_of_overlapping_mentions_the_surer_then_the_longer_stays() -> None:
     sure, long, short, apart = Mention(4, 6, "a"), Mention(0, 5, "b"), Mention(0, 3, "c"), Mention(7, 9, "d")
-    assert without_overlaps([[sure], [short, long, apart]]) == [short, sure, apart]
-    assert without_overlaps([[short, long]]) == [long]
+    assert mentions.without_overlaps([[sure], [short, long, apart]]) == [short, sure, apart]
+    assert mentions.without_overlaps([[short, long]]) == [long]
 
 
 @pytest.mark.parametrize(
@@ -270,7 +223,7 @@ def test_of_overlapping_mentions_the_surer_then_the_longer_stays() -> None:
     ],
 )
 def test_acronyms_count_only_where_the_initials_spell_them(text: str, definitions: list[tuple[str, str]]) -> None:
-    found = list(acronym_definitions(text))
+    found = list(mentions.acronym_definitions(text))
     assert [(one.full, one.short) for one in found] == definitions
     assert all(text[one.start : one.end] == one.full for one in found)
 
@@ -311,7 +264,7 @@ def test_spellings_of_the_title() -> None:
 
 
 def test_an_acronym_is_an_alias_of_its_definition_only() -> None:
-    defined = list(acronym_definitions("the World Health Organization (WHO)"))
+    defined = list(mentions.acronym_definitions("the World Health Organization (WHO)"))
     document = DocumentNames("Health", [Mention(0, 1, "WHO", "ORG")], defined)
     assert document.resolve("WHO") == "World Health Organization"
     assert document.aliases_of("World Health Organization") == ("WHO",)

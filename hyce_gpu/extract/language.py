@@ -63,11 +63,9 @@ _KANA_SHARE = 0.1
 # Running text of a known language has more stop words than this; below it the language is not one of ours.
 _LEAST_STOP_WORD_SHARE = 0.12
 # In a text of so few words, fewer different stop words are no evidence against the script's commonest language.
-_SHORT = 40
-_EVIDENCE = 3
+_SHORT, _EVIDENCE = 40, 3
 # Not `\w`: it splits Devanagari words at their vowel signs.
 _WORD = re.compile(r"[^\s\d!-/:-@\[-`{-~«»“”„…–—।،؛؟]+")
-_CONSONANTS = frozenset("bcdfghjklmnpqrstvwxz")
 # Short texts hit several lists; a text is in one of these languages more often than in their neighbours.
 _BONUS = {"en": 1.5, "de": 1.2, "fr": 1.2, "es": 1.2, "ru": 1.2}
 
@@ -201,7 +199,7 @@ def _stop_word_weights(languages: tuple[str, ...]) -> dict[str, list[tuple[str, 
     owners: dict[str, list[str]] = {}
     for language in languages:
         # Single consonants ("b", "d", "m") are initials and units more often than words.
-        for word in stop_words(language) - _CONSONANTS:
+        for word in stop_words(language).difference("bcdfghjklmnpqrstvwxz"):
             owners.setdefault(word, []).append(language)
     return {word: [(owner, _BONUS.get(owner, 1.0) / len(of) ** 0.5) for owner in of] for word, of in owners.items()}
 

@@ -94,8 +94,8 @@ class SpacyExtractor:
 
     def extract(self, chunks: Sequence[Chunk], advance: Advance) -> Iterator[ExtractionRecord]:
         """One record for each chunk, in order; names are resolved within each document (see `DocumentNames`)."""
-        common_words = stop_words("en").union(*(LOWER_WORD.findall(chunk.text) for chunk in chunks))
-        titles = KnownTitles(dict.fromkeys(chunk.title for chunk in chunks), common_words)
+        lower = chain.from_iterable(LOWER_WORD.findall(chunk.text) for chunk in chunks)
+        titles = KnownTitles(dict.fromkeys(chunk.title for chunk in chunks), stop_words("en").union(lower))
         for documents in _batches(chunks):
             for readings in self._read(documents, titles, advance):
                 yield from _records(readings, titles)
