@@ -25,6 +25,9 @@ Reply with JSON: "answer" is the shortest answer that is complete (a name, a pla
 and "evidence" lists the numbers of the segments that it rests on. If the evidence does not hold the answer, give your \
 best guess and an empty "evidence"."""
 
+# For a model that picks among candidates: the task of the JSON reply would only confuse it.
+CHOICE_INSTRUCTION = "Answer the question with one name from the evidence, or with yes or no."
+
 SCHEMA: Mapping[str, Any] = {
     "type": "object",
     "properties": {
@@ -55,17 +58,20 @@ def prepare(
     """
     paths = context.context_paths(retrieved.paths, segments)
 
+    instruction = CHOICE_INSTRUCTION if choose else INSTRUCTION
+
+    def messages(shown: Sequence[EvidencePath]) -> tuple[Mapping[str, str], ...]:
+        return _messages(instruction, retrieved.question, shown, titles)
+
     def tokens(shown: Sequence[EvidencePath]) -> int:
-        return generator.count_tokens(_messages(retrieved.question, shown, titles))
+        return generator.count_tokens(messages(shown))
 
     shown = context.fit(paths, tokens, generator.max_model_len - ANSWER_TOKENS)
     if shown is None:
         return Prepared(retrieved, (), None)
-    choices = _choices(shown) if choose else ()
+    choices = _choices(retrieved.question, shown) if choose else ()
     schema = None if choices else SCHEMA
-    request = GenerationRequest(
-        request_id, _messages(retrieved.question, shown, titles), ANSWER_TOKENS, schema=schema, choices=choices
-    )
+    request = GenerationRequest(request_id, messages(shown), ANSWER_TOKENS, schema=schema, choices=choices)
     return Prepared(retrieved, tuple(shown), request)
 
 
@@ -85,15 +91,20 @@ def finish(prepared: Prepared, reply: Generation | None) -> Answer:
     return replace(answer, status="answered", answer=text, citations=citations)
 
 
-def _messages(question: str, shown: Sequence[EvidencePath], titles: Mapping[str, str]) -> tuple[Mapping[str, str], ...]:
+def _messages(
+    instruction: str, question: str, shown: Sequence[EvidencePath], titles: Mapping[str, str]
+) -> tuple[Mapping[str, str], ...]:
     evidence = context.render(shown, titles) or "(none)"
     user = f"Evidence:\n\n{evidence}\n\nQuestion: {question}"
-    return ({"role": "system", "content": INSTRUCTION}, {"role": "user", "content": user})
+    return ({"role": "system", "content": instruction}, {"role": "user", "content": user})
 
 
-def _choices(shown: Sequence[EvidencePath]) -> tuple[str, ...]:
+def _choices(question: str, shown: Sequence[EvidencePath]) -> tuple[str, ...]:
+    """The entities of the evidence that the question does not name itself, yes and no; none without evidence."""
+    asked = question.casefold()
     names = (name.strip() for path in shown for name in path.entities)
-    return tuple(dict.fromkeys([*(name for name in names if name), "yes", "no"])) if shown else ()
+    new = [name for name in names if name and name.casefold() not in asked]
+    return tuple(dict.fromkeys([*new, "yes", "no"])) if shown else ()
 
 
 def _parse(text: str, chosen: bool) -> tuple[str, list[int]]:

@@ -143,10 +143,13 @@ def _summary(asked: Sequence[Question], given: Sequence[Answer], out: Console) -
 def _say_next(out: Console, model: _Model | None, store: Path, answers: Path) -> None:
     if model and model.is_fallback:
         out.print(Text(_FALLBACK_NOTICE, style="yellow"))
-    out.print(Text(f"\nthe store:   {store}\nthe answers: {answers}\n\ntry next:"))
     with_model = f" --llm {model.name}" if model else " --llm MODEL"
-    out.print(Text(f'  hyce ask --store {store} "Who paid for the hall where the New World symphony was first heard?"'))
-    out.print(
-        Text(f"  hyce answer --store {store} {answers.parent / 'questions.jsonl'} --out answers.jsonl{with_model}")
+    lines = (
+        f"\nthe store:   {store}\nthe answers: {answers}\n\ntry next:",
+        f'  hyce ask --store {store} "Who paid for the hall where the New World symphony was first heard?"',
+        f"  hyce answer --store {store} {answers.parent / 'questions.jsonl'} --out answers.jsonl{with_model}",
+        '  hyce index YOUR_DOCUMENTS --store my-store && hyce ask --store my-store "YOUR QUESTION"',
     )
-    out.print(Text('  hyce index YOUR_DOCUMENTS --store my-store && hyce ask --store my-store "YOUR QUESTION"'))
+    # Commands are there to be copied: no line breaks of ours within them.
+    for line in lines:
+        out.print(Text(line), soft_wrap=True)
