@@ -6,14 +6,13 @@ A bad line goes to the ledger and the rest goes on. Knows the format (README, "F
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from hyce_gpu.errors import InputError, OutputError
+from hyce_gpu.atomic import atomic_text
+from hyce_gpu.errors import InputError
 from hyce_gpu.extract.parse import Parsed, ParseError, parse_extraction
 from hyce_gpu.ledger import Ledger
 from hyce_gpu.schema import Chunk, Document, ExtractionRecord
@@ -36,19 +35,8 @@ def write_records(records: Iterable[ExtractionRecord], path: Path) -> None:
     Raises:
         OutputError: the file cannot be written; an older one stays as it was.
     """
-    partial = path.with_name(path.name + ".partial")
-    try:
-        with partial.open("w", encoding="utf-8") as file:
-            file.writelines(json.dumps(record_to_json(record)) + "\n" for record in records)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    except BaseException as error:
-        with suppress(OSError):
-            partial.unlink()
-        if isinstance(error, OSError):
-            raise OutputError(f"cannot write the records {path}: {error.strerror}") from error
-        raise
+    with atomic_text(path, "the records") as file:
+        file.writelines(json.dumps(record_to_json(record)) + "\n" for record in records)
 
 
 def read_records(
