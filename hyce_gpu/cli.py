@@ -79,8 +79,7 @@ def ask(
         if as_json:
             typer.echo(to_line(answer))
         else:
-            titles = {s.doc_id: engine.store.title(s.doc_id) for path in answer.paths for s in path.sources}
-            report.show_answer(answer, titles, report.console())
+            report.show_answer(answer, engine.titles(answer.paths), report.console())
     if answer.status == "failed":
         raise typer.Exit(DONE_WITH_FAILURES)
 

@@ -105,8 +105,7 @@ def _default_model(device: str) -> str:
 
 def _show(engine: Engine, asked: Sequence[Question], given: Sequence[Answer], out: Console) -> None:
     for question, answer in list(zip(asked, given, strict=True))[:_SHOWN_WITH_EVIDENCE]:
-        titles = {s.doc_id: engine.store.title(s.doc_id) for path in answer.paths for s in path.sources}
-        report.show_answer(answer, titles, out)
+        report.show_answer(answer, engine.titles(answer.paths), out)
         out.print(Text(f"expected: {question.extra['answer']}\n", style="bold"))
     out.print(
         Text("all questions: answer (expected), recall of the supporting passages among the first 5", style="bold")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -117,7 +118,7 @@ class Engine:
             raise InputError("Engine.answer needs a model: Engine.open(path, llm=...)")
         prepared = {
             str(number): answering.prepare(
-                str(number), one, self._titles(one.paths), self.generator, self.config.context_segments, choose
+                str(number), one, self.titles(one.paths), self.generator, self.config.context_segments, choose
             )
             for number, one in enumerate(retrieved)
             if one.status != "failed"
@@ -145,7 +146,7 @@ class Engine:
         self, question: Question, entry: Sequence[int], found: Reasoning, texts: Sequence[EvidencePath]
     ) -> Answer:
         paths = [self._path(rank, edge, found) for rank, edge in enumerate((*found.supporting, *found.divergent), 1)]
-        paths += [_ranked(text, rank) for rank, text in enumerate(texts, len(paths) + 1)]
+        paths += [replace(text, rank=rank) for rank, text in enumerate(texts, len(paths) + 1)]
         names = tuple(self._names[entity] for entity in entry)
         return Answer(question.id, question.text, "retrieved", entry=names, paths=tuple(paths), cut=found.cut)
 
@@ -187,12 +188,9 @@ class Engine:
         source, text = self.store.chunk(int(self._bare[place]))
         return EvidencePath(0, "text", float(score), {"similarity": float(score)}, 0.0, (), text, (), (source,))
 
-    def _titles(self, paths: Sequence[EvidencePath]) -> dict[str, str]:
+    def titles(self, paths: Sequence[EvidencePath]) -> dict[str, str]:
+        """Titles of the documents that the paths come from, by id."""
         return {source.doc_id: self.store.title(source.doc_id) for path in paths for source in path.sources}
-
-
-def _ranked(path: EvidencePath, rank: int) -> EvidencePath:
-    return EvidencePath(**{**vars(path), "rank": rank})
 
 
 def _as_questions(questions: Iterable[str | Question]) -> list[Question]:

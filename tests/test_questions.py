@@ -13,11 +13,6 @@ from hyce_gpu.questions import read_questions
 from hyce_gpu.schema import Question
 
 
-@pytest.fixture
-def ledger() -> Ledger:
-    return Ledger()
-
-
 def write(path: Path, content: str | bytes) -> Path:
     path.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
     return path

@@ -14,11 +14,6 @@ from hyce_gpu.schema import Document
 GOOD = '{"id": "good", "text": "Good."}'
 
 
-@pytest.fixture
-def ledger() -> Ledger:
-    return Ledger()
-
-
 def write(path: Path, content: str | bytes) -> Path:
     path.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
     return path

@@ -14,11 +14,6 @@ from hyce_gpu.ledger import Ledger
 from hyce_gpu.readers import read_corpus
 
 
-@pytest.fixture
-def ledger() -> Ledger:
-    return Ledger()
-
-
 def write(path: Path, content: str | bytes) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)

@@ -16,11 +16,6 @@ from hyce_gpu.readers import read_corpus
 from hyce_gpu.schema import Document
 
 
-@pytest.fixture
-def ledger() -> Ledger:
-    return Ledger()
-
-
 def parquet(path: Path, columns: dict[str, Any]) -> Path:
     pq.write_table(pa.table(columns), path)
     return path

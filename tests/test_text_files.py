@@ -17,11 +17,6 @@ from hyce_gpu.text_files import Line, read_lines
 GOOD = '{"id": "good", "text": "Good."}'
 
 
-@pytest.fixture
-def ledger() -> Ledger:
-    return Ledger()
-
-
 def write(path: Path, content: str | bytes) -> Path:
     path.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
     return path
