@@ -1,0 +1,1 @@
+"""Evaluation: the benchmarks' data sets as documents and questions with labels."""
