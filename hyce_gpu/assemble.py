@@ -40,7 +40,7 @@ def assemble(hypergraph: Hypergraph, subgraph: Subgraph, confidence: Confidence,
     score, terms = _with_fallback(subgraph, terms, fallback)
     chosen = _choose(subgraph, score, coverage, fallback, config)
     question, score = subgraph.edge_question[chosen], score[chosen]
-    is_path, represented_by = _fuse(subgraph, chosen, retained, config)
+    is_path, represented_by = fuse_units(subgraph, chosen, retained, config)
     best = segment_max(score, lengths(question, subgraph.num_questions))
     supports = is_path & (score >= config.support_threshold * best[question])
     chosen_terms = {name: term[chosen] for name, term in terms.items()}
@@ -94,7 +94,7 @@ def _choose(subgraph: Subgraph, score: Tensor, coverage: Tensor, fallback: Tenso
     return eligible[top_per_segment(question, score[eligible], subgraph.num_questions, config.evidence_units)]
 
 
-def _fuse(subgraph: Subgraph, chosen: Tensor, retained: Tensor, config: Config) -> tuple[Tensor, Tensor]:
+def fuse_units(subgraph: Subgraph, chosen: Tensor, retained: Tensor, config: Config) -> tuple[Tensor, Tensor]:
     """Fusion by Jaccard overlap of retained entities (37 to 39). Without retained entities nothing overlaps."""
     question = subgraph.edge_question[chosen]
     rank = rank_in_segment(question, subgraph.num_questions)

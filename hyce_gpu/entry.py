@@ -9,17 +9,8 @@ import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
+from hyce_gpu.lexical import FUNCTION_WORDS
 from hyce_gpu.names import canonical_name
-
-# What a question is made of; a title like "It" or "Who" is meant only where it is written like a name.
-_FUNCTION_WORDS = frozenset(
-    (
-        "a an the and or but if of in on at to by for from with as is are was were be been has have had do "
-        "does did will would can could which what who whom whose when where why how that this these those it "
-        "its he she his her they their them we you i my your our there here not no yes than then so also both "
-        "same first last one two name many much more most other another some any all each "
-    ).split()
-)
 
 
 class NameLinker:
@@ -63,7 +54,8 @@ class NameLinker:
         if key not in self._exact and key not in self._alias:
             return False
         written_as_name = name[:1].isupper() and not at_start
-        return key not in _FUNCTION_WORDS or written_as_name
+        # A title like "It" or "Who" is meant only where it is written like a name.
+        return key not in FUNCTION_WORDS or written_as_name
 
 
 def _tight(name: str) -> str:

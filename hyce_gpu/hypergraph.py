@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from hyce_gpu.errors import InputError
+from hyce_gpu.passages import Passages, Terms
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,9 @@ class Hypergraph:
     # Vectors carry the memory, so they may be float32; scores are few, and computed in float64.
     entity_vectors: Tensor  # [V, d]
     hyperedge_vectors: Tensor  # [E, d]
+    # Where hyperedges come from, and their words; the paper's method uses neither.
+    passages: Passages
+    terms: Terms
 
     @property
     def num_entities(self) -> int:
@@ -68,6 +72,10 @@ class Hypergraph:
         relation_confidence: Sequence[Sequence[float]] | None = None,
         entity_vectors: Any = None,
         hyperedge_vectors: Any = None,
+        hyperedge_passage: Sequence[int] | None = None,
+        passage_subject: Sequence[int] | None = None,
+        passage_vectors: Any = None,
+        hyperedge_terms: Sequence[Mapping[int, int]] | None = None,
     ) -> Hypergraph:
         """Builds the hypergraph from lists of entity ids.
 
@@ -77,6 +85,10 @@ class Hypergraph:
             confidence: γ in [0, 1], one a hyperedge; 1 where left out.
             relation_confidence: for each hyperedge the confidences of its relations; none where left out.
             entity_vectors, hyperedge_vectors: [V, d] and [E, d], unit length; float32 unless given as float64.
+            hyperedge_passage: the passage of each hyperedge, from 0; each its own where left out.
+            passage_subject: the entity that each passage is about, -1 for none; none where left out.
+            passage_vectors: [P, d]; the mean direction of its hyperedges' vectors where left out.
+            hyperedge_terms: for each hyperedge, how often it uses which word number; none where left out.
 
         Raises:
             InputError: an entity id, a confidence, or a shape that does not fit; names the hyperedge.
@@ -88,12 +100,21 @@ class Hypergraph:
         pointer = np.concatenate(([0], np.cumsum([len(row) for row in rows], dtype=np.int64))).astype(np.int64)
         member = np.fromiter((entity for row in rows for entity in row), np.int64, int(pointer[-1]))
         means = [sum(values) / len(values) if len(values) else 0.0 for values in relation_confidence or []]
+        vectors = _vectors("hyperedge_vectors", hyperedge_vectors, len(rows))
+        owner = torch.as_tensor(range(len(rows)) if hyperedge_passage is None else hyperedge_passage, dtype=torch.long)
+        if len(owner) != len(rows):
+            raise InputError(f"hyperedge_passage: expected one a hyperedge ({len(rows)}), found {len(owner)}")
+        count = int(owner.max()) + 1 if len(owner) else 0
+        subject = torch.as_tensor([-1] * count if passage_subject is None else passage_subject, dtype=torch.long)
+        count = len(subject)
+        of_passages = _mean_directions(owner, vectors, count) if passage_vectors is None else passage_vectors
         return cls.from_arrays(
             num_entities, torch.from_numpy(pointer), torch.from_numpy(member),
             _numbers("confidence", confidence, len(rows), 1.0),
             _numbers("relation_confidence", means if relation_confidence is not None else None, len(rows), 0.0),
-            _vectors("entity_vectors", entity_vectors, num_entities),
-            _vectors("hyperedge_vectors", hyperedge_vectors, len(rows)),
+            _vectors("entity_vectors", entity_vectors, num_entities), vectors,
+            owner, subject, _vectors("passage_vectors", of_passages, count),
+            Terms.of(hyperedge_terms) if hyperedge_terms is not None else Terms.none(len(rows)),
         )  # fmt: skip
 
     @classmethod
@@ -106,16 +127,28 @@ class Hypergraph:
         relation_confidence: Tensor,
         entity_vectors: Tensor,
         hyperedge_vectors: Tensor,
+        hyperedge_passage: Tensor,
+        passage_subject: Tensor,
+        passage_vectors: Tensor,
+        terms: Terms,
     ) -> Hypergraph:
         """Builds the hypergraph from arrays that are already checked; turns the incidence the other way round."""
         hyperedge = torch.repeat_interleave(member_pointer.diff())
         counts = torch.bincount(member, minlength=num_entities)
         incident = hyperedge[torch.sort(member, stable=True).indices]
         incident_pointer = torch.cat((counts.new_zeros(1), counts.cumsum(0)))
+        passages = Passages.from_arrays(
+            hyperedge_passage, passage_subject, passage_vectors, member_pointer, member, num_entities
+        )
         return cls(
             member_pointer, member, incident_pointer, incident,
-            confidence.double(), relation_confidence.double(), entity_vectors, hyperedge_vectors,
+            confidence.double(), relation_confidence.double(), entity_vectors, hyperedge_vectors, passages, terms,
         )  # fmt: skip
+
+
+def _mean_directions(owner: Tensor, vectors: Tensor, count: int) -> Tensor:
+    total = vectors.new_zeros((count, vectors.shape[1])).index_add_(0, owner, vectors)
+    return torch.nn.functional.normalize(total, dim=1)
 
 
 def _numbers(name: str, values: Sequence[float] | Tensor | None, count: int, default: float) -> Tensor:

@@ -19,6 +19,7 @@ from hyce_gpu.extract.records import read_records
 from hyce_gpu.ledger import Ledger
 from hyce_gpu.merge import Entity, Merged, merge
 from hyce_gpu.progress import progress, say
+from hyce_gpu.provenance import provenance, titled
 from hyce_gpu.readers import read_corpus
 from hyce_gpu.schema import Chunk, Document, ExtractionRecord
 from hyce_gpu.store import Contents, Store, write_store
@@ -103,21 +104,20 @@ def _embed(
     merged: Merged,
     encoder: Encoder,
 ) -> Contents:
-    used = {source.chunk_id for edge in merged.hyperedges for source in edge.sources}
-    bare = [chunk for chunk in chunks if chunk.id not in used]
+    origin = provenance(chunks, merged)
+    segments = zip(origin.passage, (edge.segment for edge in merged.hyperedges), strict=False)
     texts = {
         "entities": [representation(entity) for entity in merged.entities],
-        "hyperedges": [edge.segment for edge in merged.hyperedges],
-        "chunks": [chunk.text for chunk in bare],
+        "hyperedges": [titled(chunks[place].title, segment) for place, segment in segments],
+        "chunks": [titled(chunk.title, chunk.text) for chunk in chunks],
     }
     vectors: dict[str, np.ndarray] = {}
     with progress("embed", sum(map(len, texts.values())), "texts") as advance:
         for name, part in texts.items():
             vectors[name] = encoder.encode(part, advance)
     return Contents(
-        documents, chunks, records, merged,
-        vectors["entities"], vectors["hyperedges"], [chunk.id for chunk in bare], vectors["chunks"],
-    )  # fmt: skip
+        documents, chunks, records, merged, origin, vectors["entities"], vectors["hyperedges"], vectors["chunks"]
+    )
 
 
 def representation(entity: Entity) -> str:

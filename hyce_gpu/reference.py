@@ -121,7 +121,7 @@ def _propagate(
     total = sum(weight) + EPSILON
     local = {entity: place for place, entity in enumerate(vertices)}
     members = [[local[entity] for entity in graph.members(edge)] for edge in selected]
-    values = propagate(members, [w / total for w in weight], config.restart, config.propagation_steps)
+    values, _ = propagate(members, [w / total for w in weight], config.restart, config.propagation_steps)
     return dict(zip(vertices, values, strict=True))
 
 

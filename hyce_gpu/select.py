@@ -38,12 +38,20 @@ def select(hypergraph: Hypergraph, candidates: Candidates, config: Config) -> Su
     """Takes the `max_hyperedges` best candidates of each question (19, 20) and their entities (21)."""
     num_questions = len(candidates.cut)
     best = top_per_segment(candidates.question, candidates.score, num_questions, config.max_hyperedges)
-    question, hyperedge = candidates.question[best], candidates.hyperedge[best]
+    return subgraph_of(
+        hypergraph, candidates.question[best], candidates.hyperedge[best], candidates.score[best], num_questions
+    )
+
+
+def subgraph_of(
+    hypergraph: Hypergraph, question: Tensor, hyperedge: Tensor, score: Tensor, num_questions: int
+) -> Subgraph:
+    """The sub-hypergraphs that chosen hyperedges make, with their entities; arguments as the fields [H]."""
     edge_row, member = gather_rows(hypergraph.member_pointer, hypergraph.member, hyperedge)
     base = max(hypergraph.num_entities, 1)
     keys, entity_row = torch.unique(question[edge_row] * base + member, return_inverse=True)
     entity_question = torch.div(keys, base, rounding_mode="floor")
     return Subgraph(
-        num_questions, question, hyperedge, candidates.score[best], entity_question, keys % base, edge_row, entity_row,
+        num_questions, question, hyperedge, score, entity_question, keys % base, edge_row, entity_row,
         lengths(edge_row, len(hyperedge)), lengths(entity_question, num_questions),
     )  # fmt: skip

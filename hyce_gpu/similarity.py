@@ -35,6 +35,24 @@ class Similarity:
             return self._dense[question, row].double()
         return self._gathered(question, row).double()
 
+    def nearest(self, k: int) -> tuple[Tensor, Tensor]:
+        """The k most similar rows of each question, ranked as 32-bit numbers, ties by lower row; none without vectors.
+
+        Returns:
+            (question [T], row [T]): sorted by question; the rows of a question in no particular order.
+        """
+        k = min(k, len(self._vectors)) if self._vectors.shape[1] else 0
+        if self._dense is None and k:
+            self._dense = self._product()
+        if self._dense is None:
+            return (torch.zeros(0, dtype=torch.long, device=self._vectors.device),) * 2
+        # One number that orders by similarity, then by row: similarities are not negative, so their bits ascend.
+        rows = torch.arange(len(self._vectors), device=self._vectors.device)
+        key = (self._dense.float().view(torch.int32).long() << 32) - rows
+        found = key.topk(k, dim=1, sorted=False).indices
+        question = torch.arange(len(found), device=found.device)
+        return question.repeat_interleave(k), found.flatten()
+
     def _product(self) -> Tensor:
         size = (len(self._questions), len(self._vectors))
         result = torch.empty(size, dtype=self._vectors.dtype, device=self._vectors.device)

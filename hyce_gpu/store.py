@@ -17,12 +17,19 @@ from hyce_gpu.entity_index import EntityIndex
 from hyce_gpu.errors import StoreError
 from hyce_gpu.extract.records import write_records
 from hyce_gpu.hypergraph import Hypergraph
+from hyce_gpu.lexical import Vocabulary
 from hyce_gpu.merge import Merged
+from hyce_gpu.passages import Terms
+from hyce_gpu.provenance import Provenance
 from hyce_gpu.schema import Chunk, Document, ExtractionRecord, Source
 from hyce_gpu.store_files import current_generation, new_generation, read_manifest
 
-_TABLES = ("documents", "chunks", "entities", "hyperedges", "merges")
-_ARRAYS = ("member_pointer", "member", "entity_vectors", "hyperedge_vectors", "chunk_vectors")
+_TABLES = ("documents", "chunks", "entities", "hyperedges", "merges", "terms")
+# Rows are hyperedges, followed by the chunks that gave none.
+_ARRAYS = (
+    "member_pointer", "member", "passage", "subject", "term_pointer", "term", "term_count",
+    "entity_vectors", "hyperedge_vectors", "chunk_vectors",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -33,11 +40,10 @@ class Contents:
     chunks: Sequence[Chunk]
     records: Sequence[ExtractionRecord]
     merged: Merged
+    provenance: Provenance
     entity_vectors: np.ndarray  # [V, d] float32
     hyperedge_vectors: np.ndarray  # [E, d] float32
-    # Ids of the chunks that gave no hyperedge, and their vectors.
-    bare: Sequence[str]
-    chunk_vectors: np.ndarray  # [bare chunks, d] float32
+    chunk_vectors: np.ndarray  # [C, d] float32
 
 
 def write_store(root: Path, contents: Contents, manifest: Mapping[str, Any]) -> None:
@@ -46,35 +52,55 @@ def write_store(root: Path, contents: Contents, manifest: Mapping[str, Any]) -> 
     Raises:
         OutputError: the directory cannot be written, is no store, or is being written by another process.
     """
-    merged = contents.merged
-    members = [edge.members for edge in merged.hyperedges]
+    merged, bare = contents.merged, contents.provenance.bare
     counts = {
-        "documents": len(contents.documents), "chunks": len(contents.chunks), "bare_chunks": len(contents.bare),
-        "entities": len(merged.entities), "hyperedges": len(members), "incidences": sum(map(len, members)),
+        "documents": len(contents.documents), "chunks": len(contents.chunks), "bare_chunks": len(bare),
+        "entities": len(merged.entities), "hyperedges": len(merged.hyperedges),
+        "incidences": sum(len(edge.members) for edge in merged.hyperedges),
         "relations": sum(len(edge.relations) for edge in merged.hyperedges), "alias_merges": len(merged.merges),
-        "hyperedges_too_small": merged.too_small,
+        "hyperedges_too_small": merged.too_small, "terms": len(contents.provenance.vocabulary),
     }  # fmt: skip
     with new_generation(root, {"counts": counts, **manifest}) as draft:
         for name, table in _tables(contents).items():
             pq.write_table(table, draft / f"{name}.parquet", compression="zstd")
-        pointer = np.concatenate(([0], np.cumsum([len(row) for row in members]))).astype(np.int64)
-        np.save(draft / "member_pointer.npy", pointer)
-        np.save(
-            draft / "member.npy", np.fromiter((entity for row in members for entity in row), np.int64, int(pointer[-1]))
-        )
-        for name in ("entity_vectors", "hyperedge_vectors", "chunk_vectors"):
-            np.save(draft / f"{name}.npy", getattr(contents, name))
+        for name, array in _new_arrays(contents).items():
+            np.save(draft / f"{name}.npy", array)
         EntityIndex.build(contents.entity_vectors).write(draft / "entities.faiss")
         write_records(contents.records, draft / "records.jsonl")
+
+
+def _new_arrays(contents: Contents) -> dict[str, np.ndarray]:
+    origin = contents.provenance
+    members = [edge.members for edge in contents.merged.hyperedges] + [()] * len(origin.bare)
+    terms = [list(row) for row in origin.terms]
+    bare_vectors = contents.chunk_vectors[np.asarray(origin.bare, dtype=np.int64)]
+    return {
+        "member_pointer": _pointer(members), "member": _flat(members),
+        "passage": np.asarray(origin.passage, dtype=np.int64), "subject": np.asarray(origin.subject, dtype=np.int64),
+        "term_pointer": _pointer(terms), "term": _flat(terms).astype(np.int32),
+        "term_count": _flat([list(row.values()) for row in origin.terms]).astype(np.int32),
+        "entity_vectors": contents.entity_vectors,
+        "hyperedge_vectors": np.concatenate((contents.hyperedge_vectors, bare_vectors)),
+        "chunk_vectors": contents.chunk_vectors,
+    }  # fmt: skip
+
+
+def _pointer(rows: Sequence[Sequence[int]]) -> np.ndarray:
+    return np.cumsum([0, *map(len, rows)], dtype=np.int64)
+
+
+def _flat(rows: Sequence[Sequence[int]]) -> np.ndarray:
+    return np.fromiter((value for row in rows for value in row), np.int64, sum(map(len, rows)))
 
 
 def _tables(contents: Contents) -> dict[str, pa.Table]:
     return {
         "documents": tables.documents_table(contents.documents),
-        "chunks": tables.chunks_table(contents.chunks, contents.documents, set(contents.bare)),
+        "chunks": tables.chunks_table(contents.chunks, contents.documents),
         "entities": tables.entities_table(contents.merged.entities),
         "hyperedges": tables.hyperedges_table(contents.merged.hyperedges),
         "merges": tables.merges_table(contents.merged.merges),
+        "terms": pa.table({"word": contents.provenance.vocabulary.words}, tables.TERMS),
     }
 
 
@@ -105,18 +131,24 @@ class Store:
         return dict(self.manifest["counts"])
 
     def hypergraph(self) -> Hypergraph:
+        """The hyperedges, followed by the chunks that gave none as rows without entities."""
         arrays, edges = self._arrays, self._tables["hyperedges"]
+        bare = [0.0] * self.counts["bare_chunks"]
         relations = edges.column("relations").to_pylist()
         means = [sum(r["confidence"] for r in found) / len(found) if found else 0.0 for found in relations]
+        tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        words = arrays["term_pointer"], arrays["term"], arrays["term_count"]
         return Hypergraph.from_arrays(
-            self.counts["entities"],
-            torch.from_numpy(arrays["member_pointer"]),
-            torch.from_numpy(arrays["member"]),
-            torch.tensor(edges.column("confidence").to_pylist(), dtype=torch.float64),
-            torch.tensor(means, dtype=torch.float64),
-            torch.from_numpy(arrays["entity_vectors"]),
-            torch.from_numpy(arrays["hyperedge_vectors"]),
-        )
+            self.counts["entities"], tensors["member_pointer"], tensors["member"],
+            torch.tensor(edges.column("confidence").to_pylist() + bare, dtype=torch.float64),
+            torch.tensor(means + bare, dtype=torch.float64),
+            tensors["entity_vectors"], tensors["hyperedge_vectors"],
+            tensors["passage"], tensors["subject"], tensors["chunk_vectors"],
+            Terms.from_arrays(*words, self.counts["terms"]),
+        )  # fmt: skip
+
+    def vocabulary(self) -> Vocabulary:
+        return Vocabulary(self._tables["terms"].column("word").to_pylist())
 
     def entity_index(self, device: str = "cpu") -> EntityIndex:
         return EntityIndex.open(self.generation / "entities.faiss", self._arrays["entity_vectors"], device)
@@ -134,10 +166,17 @@ class Store:
         """A row of the hyperedge table: segment, confidence, time, reliability, relations, sources."""
         return _row(self._tables["hyperedges"], number)
 
-    def bare_chunks(self) -> tuple[np.ndarray, np.ndarray]:
-        """(numbers [B] of the chunks without hyperedges, their unit vectors [B, d])."""
-        bare = self._tables["chunks"].column("bare").to_numpy()
-        return np.flatnonzero(bare), self._arrays["chunk_vectors"]
+    def bare_chunks(self) -> np.ndarray:
+        """Numbers of the chunks without hyperedges, in the order of their rows."""
+        return self._arrays["passage"][self.counts["hyperedges"] :]
+
+    def chunk_vectors(self) -> np.ndarray:
+        """Unit vectors of all chunks with their titles [C, d]."""
+        return self._arrays["chunk_vectors"]
+
+    def passage(self, row: int) -> int:
+        """The number of the chunk that a row stands in."""
+        return int(self._arrays["passage"][row])
 
     def chunk(self, number: int) -> tuple[Source, str]:
         """Where a chunk stands, and its text."""
@@ -174,9 +213,13 @@ class Store:
         counts, arrays = self.counts, self._arrays
         found = {
             "documents": len(self._tables["documents"]), "chunks": len(self._tables["chunks"]),
-            "entities": len(arrays["entity_vectors"]), "hyperedges": len(arrays["hyperedge_vectors"]),
-            "incidences": len(arrays["member"]), "bare_chunks": len(arrays["chunk_vectors"]),
+            "entities": len(arrays["entity_vectors"]), "hyperedges": len(self._tables["hyperedges"]),
+            "incidences": len(arrays["member"]), "terms": len(self._tables["terms"]),
         }  # fmt: skip
+        rows = counts["hyperedges"] + counts["bare_chunks"]
+        for name, length in (("hyperedge_vectors", rows), ("passage", rows), ("chunk_vectors", counts["chunks"])):
+            if len(arrays[name]) != length:
+                raise StoreError(f"broken store {self.root}: {name} has {len(arrays[name])} rows, expected {length}")
         for name, number in found.items():
             if counts[name] != number:
                 raise StoreError(f"broken store {self.root}: {number} {name}, the manifest says {counts[name]}")

@@ -22,7 +22,7 @@ from typing import Any
 
 from hyce_gpu.errors import OutputError, StoreError
 
-FORMAT = "hyce-store/1"
+FORMAT = "hyce-store/2"
 _CURRENT = "CURRENT"
 _MANIFEST = "manifest.json"
 _PREFIX = "gen-"

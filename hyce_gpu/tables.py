@@ -24,7 +24,6 @@ CHUNKS = pa.schema(
         "order": pa.int64(),
         "start": pa.int64(),
         "end": pa.int64(),
-        "bare": pa.bool_(),
     }
 )
 ENTITIES = pa.schema(
@@ -39,6 +38,7 @@ HYPEREDGES = pa.schema(
         "relations": pa.list_(_RELATION), "sources": pa.list_(_SOURCE),
     }
 )  # fmt: skip
+TERMS = pa.schema({"word": pa.string()})
 MERGES = pa.schema({"first": pa.string(), "second": pa.string(), "alias": pa.string()})
 
 
@@ -56,8 +56,7 @@ def documents_table(documents: Sequence[Document]) -> pa.Table:
     return pa.Table.from_pylist(rows, DOCUMENTS)
 
 
-def chunks_table(chunks: Sequence[Chunk], documents: Sequence[Document], bare: set[str]) -> pa.Table:
-    """`bare`: ids of the chunks that gave no hyperedge and are retrievable as text only."""
+def chunks_table(chunks: Sequence[Chunk], documents: Sequence[Document]) -> pa.Table:
     number = {document.id: place for place, document in enumerate(documents)}
     rows = [
         {
@@ -66,7 +65,6 @@ def chunks_table(chunks: Sequence[Chunk], documents: Sequence[Document], bare: s
             "order": c.order,
             "start": c.start,
             "end": c.end,
-            "bare": c.id in bare,
         }
         for c in chunks
     ]

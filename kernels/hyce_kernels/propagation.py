@@ -12,34 +12,52 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from hyce_kernels.ragged import lengths, pointers
+from hyce_kernels.ragged import lengths, pointers, segment_sum
 
 
 @dataclass(frozen=True)
 class Plan:
     """The structure of a batch: its normalised incidence, S = spread @ collect (24).
 
-    `collect` = Bᵀ Dv⁻¹, CSR [hyperedges, entities]: what flows from the entities into each hyperedge.
-    `spread` = B De⁻¹, CSR [entities, hyperedges]: what each hyperedge hands back to its entities.
+    `collect` = W Bᵀ Dv⁻¹, CSR [hyperedges, entities]: what flows from the entities into each hyperedge.
+    `spread` = U B De⁻¹, CSR [entities, hyperedges]: what each hyperedge hands back to its entities.
+    W and U are the weights of hyperedges and entities (all one in the paper); Dv and De sum them, so that both
+    matrices are column-stochastic.
     """
 
     collect: Tensor
     spread: Tensor
 
 
-def plan(entity: Tensor, hyperedge: Tensor, num_entities: int, num_hyperedges: int, dtype: torch.dtype) -> Plan:
+def plan(
+    entity: Tensor,
+    hyperedge: Tensor,
+    num_entities: int,
+    num_hyperedges: int,
+    dtype: torch.dtype,
+    hyperedge_weight: Tensor | None = None,
+    entity_weight: Tensor | None = None,
+) -> Plan:
     """Builds the normalised incidence of a packed batch.
 
     Args:
         entity, hyperedge: the incidences [N], numbered through the whole batch, distinct, sorted by hyperedge.
+        hyperedge_weight, entity_weight: positive [hyperedges] and [entities]: an entity hands on to its hyperedges
+            in proportion to theirs, a hyperedge to its entities in proportion to theirs; all alike where left out.
     """
-    entity_degree = lengths(entity, num_entities)
-    hyperedge_degree = lengths(hyperedge, num_hyperedges)
     by_entity = torch.sort(entity, stable=True).indices
-    collect = _csr(hyperedge_degree, entity, 1 / entity_degree[entity].to(dtype), num_entities)
     rows = hyperedge[by_entity]
-    spread = _csr(entity_degree, rows, 1 / hyperedge_degree[rows].to(dtype), num_hyperedges)
+    members, incident = lengths(hyperedge, num_hyperedges), lengths(entity, num_entities)
+    into, back = _shares(hyperedge_weight, hyperedge, dtype), _shares(entity_weight, entity, dtype)
+    entity_degree = segment_sum(into[by_entity], incident)
+    hyperedge_degree = segment_sum(back, members)
+    collect = _csr(members, entity, into / entity_degree[entity], num_entities)
+    spread = _csr(incident, rows, (back / hyperedge_degree[hyperedge])[by_entity], num_hyperedges)
     return Plan(collect, spread)
+
+
+def _shares(weight: Tensor | None, of: Tensor, dtype: torch.dtype) -> Tensor:
+    return torch.ones(len(of), dtype=dtype, device=of.device) if weight is None else weight[of].to(dtype)
 
 
 def run(plan: Plan, restart_vector: Tensor, restart: float, steps: int) -> Tensor:
@@ -49,7 +67,7 @@ def run(plan: Plan, restart_vector: Tensor, restart: float, steps: int) -> Tenso
         restart_vector: r of all questions side by side [entities].
 
     Returns:
-        c after `steps` steps [entities].
+        c after `steps` steps [entities]. `plan.collect @ c` is what flows through each hyperedge.
     """
     confidence = restart_vector
     for _ in range(steps):

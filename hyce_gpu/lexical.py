@@ -1,0 +1,95 @@
+"""The words of a text, for the lexical side of relevance: any script, no model.
+
+Knows words, a vocabulary, and BM25 weights. Knows nothing of questions or hyperedges.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+
+import numpy as np
+
+# What questions are made of, and what says nothing about a text.
+FUNCTION_WORDS = frozenset(
+    (
+        "a an the and or but if of in on at to by for from with as is are was were be been has have had do "
+        "does did will would can could which what who whom whose when where why how that this these those it "
+        "its he she his her they their them we you i my your our there here not no yes than then so also both "
+        "same first last one two name many much more most other another some any all each "
+    ).split()
+)
+
+# Scripts that write no spaces between words: their text is taken in pairs of characters.
+_SPACELESS = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+")
+
+
+@cache
+def _word() -> re.Pattern[str]:
+    # Python's \w leaves out the vowel signs that words of many scripts are written with.
+    marks = "".join(chr(c) for c in range(sys.maxunicode + 1) if unicodedata.category(chr(c))[0] == "M")
+    return re.compile(rf"(?:[^\W_]|[{marks}])+")
+
+
+def words(text: str) -> list[str]:
+    """The words of a text, folded, in order; function words of English left out."""
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    return [part for word in _word().findall(folded) for part in _parts(word) if part not in FUNCTION_WORDS]
+
+
+def _parts(word: str) -> list[str]:
+    parts: list[str] = []
+    place = 0
+    for run in _SPACELESS.finditer(word):
+        parts += [word[place : run.start()]] if run.start() > place else []
+        characters = run.group()
+        parts += [characters[n : n + 2] for n in range(max(1, len(characters) - 1))]
+        place = run.end()
+    return parts + ([word[place:]] if place < len(word) else [])
+
+
+class Vocabulary:
+    """The words of a store, numbered in their order of first use."""
+
+    def __init__(self, known: Sequence[str]) -> None:
+        self.words = list(known)
+        self._number = {word: number for number, word in enumerate(self.words)}
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def terms(self, text: str) -> list[int]:
+        """The distinct words of a text that the store knows, ascending."""
+        return sorted({self._number[word] for word in words(text) if word in self._number})
+
+
+def count_terms(texts: Iterable[str]) -> tuple[Vocabulary, list[Mapping[int, int]]]:
+    """The vocabulary of the texts, and how often each text uses each of its words."""
+    number: dict[str, int] = {}
+    counts = [Counter(number.setdefault(word, len(number)) for word in words(text)) for text in texts]
+    return Vocabulary(list(number)), [dict(sorted(count.items())) for count in counts]
+
+
+def bm25_weights(pointer: np.ndarray, term: np.ndarray, count: np.ndarray, vocabulary: int) -> np.ndarray:
+    """BM25 weight of each word in each text (Robertson and Zaragoza, 2009; k1 = 1.5, b = 0.75, Lucene's idf).
+
+    Args:
+        pointer: rows of the texts [M+1]; term, count: the words of each text and how often it uses them [nnz].
+
+    Returns:
+        float32 [nnz].
+    """
+    k1, b = 1.5, 0.75
+    texts = len(pointer) - 1
+    used = np.bincount(term, minlength=vocabulary)
+    idf = np.log1p((texts - used + 0.5) / (used + 0.5))
+    row = np.repeat(np.arange(texts), np.diff(pointer))
+    length = np.bincount(row, weights=count, minlength=texts)
+    mean = length.mean() if texts and length.any() else 1.0
+    dampened = count + k1 * (1 - b + b * length[row] / mean)
+    weight: np.ndarray = (idf[term] * count * (k1 + 1) / dampened).astype(np.float32)
+    return weight

@@ -1,0 +1,88 @@
+"""Relevance, bridges and flow → one score, one unit of evidence a passage, supporting and divergent paths."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from hyce_kernels.linking import link
+from hyce_kernels.ragged import lengths, segment_max, top_per_segment
+from torch import Tensor
+
+from hyce_gpu.assemble import Assembly, fuse_units
+from hyce_gpu.config import EPSILON, Config
+from hyce_gpu.hypergraph import Hypergraph
+from hyce_gpu.linked.walk import Walked
+from hyce_gpu.select import Subgraph
+
+
+def bridge_weight(hypergraph: Hypergraph, subgraph: Subgraph, is_entry: Tensor, config: Config) -> Tensor:
+    """How much each incidence's entity counts as a bridge [N]; what the question names itself bridges little."""
+    entity = subgraph.entity[subgraph.entity_row]
+    factor = torch.where(is_entry[subgraph.entity_row], config.entry_bridge, 1.0)
+    return hypergraph.passages.specificity[entity] * factor
+
+
+def is_subject(hypergraph: Hypergraph, subgraph: Subgraph) -> Tensor:
+    """Whether each incidence's entity is what the hyperedge's passage is about [N]."""
+    passage = hypergraph.passages.of_hyperedge[subgraph.hyperedge]
+    return hypergraph.passages.subject[passage][subgraph.edge_row] == subgraph.entity[subgraph.entity_row]
+
+
+def assemble(
+    hypergraph: Hypergraph, subgraph: Subgraph, walked: Walked, relevance: Tensor, entry: Tensor, config: Config
+) -> Assembly:
+    """Args:
+    relevance: of each hyperedge [H], in [0, 1]; entry: specificity of the entry entity that it holds [H].
+    """
+    own = relevance + config.weight_entry * entry
+    weight = bridge_weight(hypergraph, subgraph, walked.is_entry, config)
+    passage = hypergraph.passages.of_hyperedge[subgraph.hyperedge]
+    gain = link(
+        subgraph.entity_row, subgraph.edge_row, weight, is_subject(hypergraph, subgraph), passage, own,
+        config.side_bridge,
+    )  # fmt: skip
+    place = subgraph.edge_question * max(len(hypergraph.passages), 1) + passage
+    terms = {
+        "relevance": relevance,
+        "entry": config.weight_entry * entry,
+        "link": config.weight_link * gain,
+        "propagation": config.weight_propagation * _flow(subgraph, place, walked.hyperedge),
+    }
+    score = torch.stack(tuple(terms.values())).sum(0)
+    chosen = _choose(subgraph, place, score, config)
+    return _paths(subgraph, chosen, score, terms, config)
+
+
+def _flow(subgraph: Subgraph, place: Tensor, through: Tensor) -> Tensor:
+    """What flows through all hyperedges of the passage [H], 1 for the question's highest."""
+    passages, of = torch.unique(place, return_inverse=True)
+    total = through.new_zeros(len(passages)).index_add_(0, of, through)[of]
+    most = segment_max(total, lengths(subgraph.edge_question, subgraph.num_questions))
+    return total / (most + EPSILON)[subgraph.edge_question]
+
+
+def _choose(subgraph: Subgraph, place: Tensor, score: Tensor, config: Config) -> Tensor:
+    """The best hyperedge of each passage, of those the `evidence_units` best of each question; ties by lower id."""
+    by_id = torch.sort(subgraph.hyperedge, stable=True).indices
+    by_place = by_id[torch.sort(place[by_id], stable=True).indices]
+    passages, of = torch.unique_consecutive(place[by_place], return_inverse=True)
+    best = by_place[top_per_segment(of, score[by_place], len(passages), 1)]
+    best = best[torch.sort(subgraph.hyperedge[best], stable=True).indices]
+    best = best[torch.sort(subgraph.edge_question[best], stable=True).indices]
+    question = subgraph.edge_question[best]
+    return best[top_per_segment(question, score[best], subgraph.num_questions, config.evidence_units)]
+
+
+def _paths(
+    subgraph: Subgraph, chosen: Tensor, score: Tensor, terms: Mapping[str, Tensor], config: Config
+) -> Assembly:
+    question, score = subgraph.edge_question[chosen], score[chosen]
+    # All entities of a hyperedge are retained: the terms have weighed them already.
+    retained = torch.ones_like(subgraph.edge_row, dtype=torch.bool)
+    is_path, represented_by = fuse_units(subgraph, chosen, retained, config)
+    best = segment_max(score, lengths(question, subgraph.num_questions))
+    supports = is_path & (score >= config.support_threshold * best[question])
+    fallback = torch.zeros(subgraph.num_questions, dtype=torch.bool, device=score.device)
+    chosen_terms = {name: term[chosen] for name, term in terms.items()}
+    return Assembly(chosen, question, score, chosen_terms, retained, fallback, represented_by, is_path, supports)

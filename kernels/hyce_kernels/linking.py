@@ -1,0 +1,46 @@
+"""Bridge linking: what each hyperedge gains from the best hyperedge of another passage that shares an entity with it.
+
+All questions at once, without a hyperedges × hyperedges matrix: every shared entity keeps its best scores, and each
+hyperedge takes the best of its entities. `linking_reference` holds the same as plain loops.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from hyce_kernels.ragged import lengths, segment_max
+
+
+def link(
+    entity: Tensor, hyperedge: Tensor, weight: Tensor, is_subject: Tensor, passage: Tensor, score: Tensor, side: float
+) -> Tensor:
+    """The gain of each hyperedge [H]: the maximum over its entities of weight · factor · partner's score.
+
+    A bridge between two passages of which one is about the shared entity counts in full, a bridge between two that
+    only mention it counts `side`, and two passages about the same entity are no bridge.
+
+    Args:
+        entity, hyperedge: the incidences [N], numbered through the batch, sorted by hyperedge.
+        weight: of each incidence's entity [N], in [0, 1].
+        is_subject: whether the incidence's hyperedge stands in a passage about the entity [N].
+        passage: of each hyperedge [H]; hyperedges of one passage are no partners.
+        score: of each hyperedge [H], not negative.
+    """
+    num_entities = int(entity.max()) + 1 if len(entity) else 0
+    value, owner = score[hyperedge], passage[hyperedge]
+    about = _best(value, entity, is_subject, num_entities)
+    first = _best(value, entity, ~is_subject, num_entities)
+    holder = _lowest(owner, entity, ~is_subject & (value == first[entity]), num_entities)
+    second = _best(value, entity, ~is_subject & (owner != holder[entity]), num_entities)
+    mentioned = torch.where(holder[entity] == owner, second[entity], first[entity])
+    partner = torch.where(is_subject, first[entity], torch.maximum(about[entity], side * mentioned))
+    return segment_max(partner * weight, lengths(hyperedge, len(score)))
+
+
+def _best(value: Tensor, entity: Tensor, where: Tensor, count: int) -> Tensor:
+    return value.new_zeros(count).scatter_reduce_(0, entity[where], value[where], "amax")
+
+
+def _lowest(value: Tensor, entity: Tensor, where: Tensor, count: int) -> Tensor:
+    return value.new_full((count,), -1).scatter_reduce_(0, entity[where], value[where], "amin", include_self=False)
