@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from hyce_gpu.schema import Answer, EvidencePath, Relation, Source
+from hyce_gpu.schema import Answer, ChainStep, EvidenceChain, EvidencePath, Relation, Source
 
 
 def to_line(answer: Answer) -> str:
@@ -18,7 +18,12 @@ def from_line(line: str) -> Answer:
     """The answer of a line that `to_line` wrote."""
     row = json.loads(line)
     lists = {name: tuple(row[name]) for name in ("entry", "context", "citations")}
-    return Answer(**{**row, **lists, "paths": tuple(_path(path) for path in row["paths"])})
+    paths = tuple(_path(path) for path in row["paths"])
+    return Answer(**{**row, **lists, "paths": paths, "chains": tuple(_chain(chain) for chain in row["chains"])})
+
+
+def _chain(row: Mapping[str, Any]) -> EvidenceChain:
+    return EvidenceChain(row["score"], tuple(ChainStep(**step) for step in row["steps"]))
 
 
 def _path(row: Mapping[str, Any]) -> EvidencePath:

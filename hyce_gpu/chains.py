@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from hyce_kernels import chains as kernel
@@ -129,7 +130,7 @@ class ChainReader:
 
     def _chain(self, question: int, way: Sequence[int], value: float) -> Chain:
         entry = self._entry[question][way[0]]
-        bridges = [int(self._through[question, one, other]) for one, other in zip(way, way[1:], strict=False)]
+        bridges = [int(self._through[question, one, other]) for one, other in pairwise(way)]
         return Chain(
             int(self._entity[entry]) if entry >= 0 else -1,
             [self._hyperedge[question][unit] for unit in way],

@@ -26,6 +26,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+import_app = typer.Typer(help="Turns what other tools extracted into extraction records.", no_args_is_help=True)
+app.add_typer(import_app, name="import")
+
 StoreOption = Annotated[Path, typer.Option("--store", help="Directory of the store.")]
 LlmOption = Annotated[str | None, typer.Option("--llm", help="Hub id or local path of the model that answers.")]
 NoLlmOption = Annotated[bool, typer.Option("--no-llm", help="Stop at the evidence.")]
@@ -134,6 +137,53 @@ def doctor(as_json: JsonOption = False) -> None:
             typer.echo(f"{'':<8}{'':<22}→ {check.fix}")
 
 
+@app.command("eval")
+def evaluate(
+    data: Annotated[Path, typer.Option(help="Folder with corpus.jsonl and questions.jsonl, or official files.")],
+    out: Annotated[Path, typer.Option(help="Directory of the results; a run that was interrupted goes on there.")],
+    methods: Annotated[str, typer.Option(help="Names, separated by commas.")] = "linked,paper,dense,bm25,ppr,none",
+    llm: Annotated[str | None, typer.Option("--llm", help="Model that answers; without it, retrieval only.")] = None,
+    judge: Annotated[str | None, typer.Option(help="Model that grades the answers; may be the same.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="The first N questions; the corpus stays whole.")] = None,
+    store: Annotated[Path | None, typer.Option(help="A store to use; by default OUT/store is built.")] = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="Questions at once.")] = 256,
+    encoder: EncoderOption = None,
+    device: DeviceOption = "auto",
+    options: SetOption = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the bootstrap.")] = 0,
+) -> None:
+    """Measures retrieval and answers of several methods on a data set."""
+    from hyce_gpu import report
+    from hyce_gpu.evaluation.eval_job import EvalOptions, run_eval
+    from hyce_gpu.evaluation.table import show_summary
+
+    asked = EvalOptions(
+        data, out, methods, llm, judge, limit, store, batch_size, _parse_options(options), device, encoder, seed
+    )
+    summary, ledger = run_eval(asked)
+    show_summary(summary, report.console())
+    if ledger:
+        _point_to_ledger(len(ledger), out / "ledger.jsonl")
+
+
+@import_app.command("openie")
+def import_openie(
+    cache: Annotated[Path, typer.Argument(metavar="FILE", help="OpenIE cache: JSON lines, or HippoRAG's .json file.")],
+    out: Annotated[Path, typer.Option(help="Extraction records (.jsonl) for hyce index --records.")],
+    corpus: Annotated[
+        list[Path] | None, typer.Option(help="Documents the records are for; the cache's own passages if not given.")
+    ] = None,
+    corpus_out: Annotated[Path | None, typer.Option(help="Where to write the cache's passages as a corpus.")] = None,
+) -> None:
+    """Turns the entities and triples of an OpenIE cache into extraction records."""
+    from hyce_gpu.import_job import ledger_path, run_import
+
+    counts, ledger = run_import(cache, out, corpus or [], corpus_out)
+    typer.echo(json.dumps({"out": str(out), **counts}))
+    if ledger:
+        _point_to_ledger(len(ledger), ledger_path(out))
+
+
 @app.command()
 def demo(
     llm: LlmOption = None,
@@ -159,7 +209,8 @@ def _engine(
     _refuse_both(llm, no_llm)
     if llm is None and not no_llm:
         say("no --llm given: evidence only")
-    config: Config = Config.from_mapping(_parse_options(options))
+    given = _parse_options(options)
+    config: Config = Config.paper(**given) if given.get("method") == "paper" else Config.linked(**given)
     return Engine.open(store, encoder=encoder, llm=llm, config=config, device=device)
 
 
@@ -176,8 +227,9 @@ def _parse_options(options: list[str] | None) -> dict[str, Any]:
             raise ConfigError(f"--set takes NAME=VALUE, found {option!r}")
         try:
             parsed[name.strip().replace("-", "_")] = json.loads(value)
-        except ValueError as error:
-            raise ConfigError(f"--set {name}: expected a number, found {value!r}") from error
+        except ValueError:
+            # A word, such as the name of a method; the options say whether they take one.
+            parsed[name.strip().replace("-", "_")] = value
     return parsed
 
 

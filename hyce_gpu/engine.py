@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -13,6 +13,7 @@ from hyce_serving.encoder import Encoder
 from hyce_serving.generator import Generator
 
 from hyce_gpu import answering, encoders
+from hyce_gpu.chains import Chain
 from hyce_gpu.config import Config
 from hyce_gpu.devices import choose_device
 from hyce_gpu.entry import NameLinker
@@ -21,9 +22,12 @@ from hyce_gpu.online import reason
 from hyce_gpu.progress import Advance
 from hyce_gpu.question_mentions import find_mentions
 from hyce_gpu.reasoning import Reasoning
-from hyce_gpu.schema import Answer, EvidencePath, Question
+from hyce_gpu.schema import Answer, ChainStep, EvidenceChain, EvidencePath, Question
 from hyce_gpu.store import Store
 from hyce_gpu.tables import relations_of, sources_of
+
+# How many chains an answer carries at most.
+_CHAINS = 8
 
 
 class Engine:
@@ -43,7 +47,10 @@ class Engine:
         self._index = store.entity_index(device)
         self._names = store.entity_names()
         self._linker = NameLinker(*store.names_and_aliases())
-        self._bare, self._bare_vectors = store.bare_chunks()
+        self._num_hyperedges = store.counts["hyperedges"]
+        self._vocabulary = store.vocabulary()
+        self._bare = store.bare_chunks()
+        self._bare_vectors = store.chunk_vectors()[self._bare]
 
     @classmethod
     def open(
@@ -90,9 +97,7 @@ class Engine:
         """Evidence for each question, status "retrieved", in order; "failed" for one that cannot be asked."""
         asked = _as_questions(questions)
         good = [question for question in asked if not question.error]
-        vectors = self._encoder.encode([question.text for question in good])
-        entry = self._entry([question.text for question in good], vectors)
-        found = reason(self._hypergraph, entry, vectors, self.config, device=self.device)
+        entry, vectors, found = self._reason([question.text for question in good])
         texts = self._nearest_texts(vectors, found)
         results = iter(
             self._answer(question, ids, reasoning, passages)
@@ -132,6 +137,18 @@ class Engine:
             for number, one in enumerate(retrieved)
         ]
 
+    def reason(self, questions: Sequence[str]) -> tuple[list[list[int]], list[Reasoning]]:
+        """The entry entities of each question and what follows from them, in ids of the store."""
+        entry, _, found = self._reason(questions)
+        return entry, found
+
+    def _reason(self, questions: Sequence[str]) -> tuple[list[list[int]], np.ndarray, list[Reasoning]]:
+        vectors = self._encoder.encode(list(questions))
+        entry = self._entry(questions, vectors)
+        terms = [self._vocabulary.terms(question) for question in questions]
+        found = reason(self._hypergraph, entry, vectors, self.config, device=self.device, query_terms=terms)
+        return entry, vectors, found
+
     def _entry(self, questions: Sequence[str], vectors: np.ndarray) -> list[list[int]]:
         nearest = self._index.nearest(vectors, self.config.entry_entities)
         by_model = find_mentions(questions, self.generator) if self.generator and questions else [[]] * len(questions)
@@ -146,31 +163,54 @@ class Engine:
         self, question: Question, entry: Sequence[int], found: Reasoning, texts: Sequence[EvidencePath]
     ) -> Answer:
         paths = [self._path(rank, edge, found) for rank, edge in enumerate((*found.supporting, *found.divergent), 1)]
+        rank = {path.hyperedge: path.rank for path in paths}
+        chains = tuple(self._chain(chain, rank) for chain in found.chains[:_CHAINS])
+        paths = [path if path.hyperedge < self._num_hyperedges else replace(path, hyperedge=-1) for path in paths]
         paths += [replace(text, rank=rank) for rank, text in enumerate(texts, len(paths) + 1)]
         names = tuple(self._names[entity] for entity in entry)
-        return Answer(question.id, question.text, "retrieved", entry=names, paths=tuple(paths), cut=found.cut)
+        return Answer(
+            question.id, question.text, "retrieved", entry=names, paths=tuple(paths), chains=chains, cut=found.cut
+        )
 
     def _path(self, rank: int, edge: int, found: Reasoning) -> EvidencePath:
-        row = self.store.hyperedge(edge)
         place = found.evidence.index(edge)
+        role = "supporting" if edge in found.supporting else "divergent"
+        return self.evidence_path(rank, role, edge, found.evidence_score[place], found.terms[place])
+
+    def evidence_path(
+        self, rank: int, role: str, hyperedge: int, score: float, terms: Mapping[str, float]
+    ) -> EvidencePath:
+        """A hyperedge with its texts; for the row of a chunk that gave no hyperedge, the chunk."""
+        if hyperedge >= self._num_hyperedges:
+            text = self._text(hyperedge - self._num_hyperedges, score)
+            return replace(text, rank=rank, role=role, terms=terms, hyperedge=hyperedge)
+        row = self.store.hyperedge(hyperedge)
         pointer = self._hypergraph.member_pointer
-        members = self._hypergraph.member[pointer[edge] : pointer[edge + 1]].tolist()
+        members = self._hypergraph.member[pointer[hyperedge] : pointer[hyperedge + 1]].tolist()
+        names = tuple(self._names[entity] for entity in members)
         return EvidencePath(
-            rank,
-            "supporting" if edge in found.supporting else "divergent",
-            found.evidence_score[place],
-            found.terms[place],
-            row["confidence"],
-            tuple(self._names[entity] for entity in members),
-            row["segment"],
-            relations_of(row),
-            sources_of(row),
-            edge,
+            rank, role, score, terms, row["confidence"], names, row["segment"], relations_of(row), sources_of(row),
+            hyperedge,
+        )  # fmt: skip
+
+    def _chain(self, chain: Chain, rank: Mapping[int, int]) -> EvidenceChain:
+        through = [chain.entry, *chain.bridges]
+        steps = tuple(
+            ChainStep(rank[edge], edge, self._names[entity] if entity >= 0 else "", self._segment(edge))
+            for edge, entity in zip(chain.hyperedges, through, strict=True)
         )
+        return EvidenceChain(chain.score, steps)
+
+    def _segment(self, edge: int) -> str:
+        if edge < self._num_hyperedges:
+            segment: str = self.store.hyperedge(edge)["segment"]
+            return segment
+        return self.store.chunk(int(self._bare[edge - self._num_hyperedges]))[1]
 
     def _nearest_texts(self, vectors: np.ndarray, found: Sequence[Reasoning]) -> list[list[EvidencePath]]:
         """The nearest passages without hyperedges, where the context has room beside the paths."""
-        if len(self._bare) == 0:
+        # `linked` finds them itself.
+        if len(self._bare) == 0 or self.config.method == "linked":
             return [[] for _ in found]
         score = np.clip(vectors.astype(np.float64) @ self._bare_vectors.T.astype(np.float64), 0, 1)
         order = np.argsort(-score.astype(np.float32), axis=1, kind="stable")

@@ -14,13 +14,18 @@ from torch import Tensor
 
 from hyce_gpu import reference
 from hyce_gpu.assemble import Assembly, assemble
+from hyce_gpu.chains import ChainReader, Traced, trace_chains
 from hyce_gpu.config import Config
 from hyce_gpu.errors import InputError, MissingBackendError
-from hyce_gpu.expand import Candidates, Entry, expand
+from hyce_gpu.expand import Entry, expand
 from hyce_gpu.hypergraph import Hypergraph
-from hyce_gpu.propagate import Confidence, propagate
+from hyce_gpu.linked import evidence
+from hyce_gpu.linked.candidates import find_candidates
+from hyce_gpu.linked.relevance import Asked
+from hyce_gpu.linked.walk import walk
+from hyce_gpu.propagate import propagate
 from hyce_gpu.reasoning import Reasoning
-from hyce_gpu.select import Subgraph, select
+from hyce_gpu.select import Subgraph, select, subgraph_of
 from hyce_gpu.similarity import Similarity
 
 BACKENDS = ("torch", "reference")
@@ -35,13 +40,17 @@ def reason(
     config: Config | None = None,
     backend: str = "auto",
     device: str | torch.device = "cpu",
+    query_terms: Sequence[Sequence[int]] | None = None,
 ) -> list[Reasoning]:
-    """Runs SPEC.md, section 2, steps 3 to 14, for Q questions at once.
+    """From entry entities to evidence paths, for Q questions at once: the method of `config`.
+
+    `paper` is SPEC.md, section 2, steps 3 to 14; `linked` is docs/linked.md.
 
     Args:
         hypergraph: the corpus-wide hypergraph; moved to `device` if it is elsewhere.
         entry: the entry entities V0 of each question (entity ids; repeats count once).
         query_vectors: unit-length question vectors [Q, d].
+        query_terms: the words of each question, as word numbers of the hypergraph's terms; only `linked` uses them.
         backend: "torch" (sparse tensors, the type of the vectors), "reference" (plain 64-bit loops, one question
             after the other), or "auto", which is "torch".
 
@@ -54,8 +63,11 @@ def reason(
     """
     config = config or Config()
     vectors = torch.as_tensor(query_vectors, dtype=hypergraph.hyperedge_vectors.dtype)
-    _check(hypergraph, entry, vectors)
+    terms = [()] * len(entry) if query_terms is None else query_terms
+    _check(hypergraph, entry, vectors, terms)
     if backend == "reference":
+        if config.method != "paper":
+            raise MissingBackendError("the reference knows the method 'paper' only, so far; use backend='torch'")
         return [
             reference.reason_one(hypergraph, ids, vector, config) for ids, vector in zip(entry, vectors, strict=True)
         ]
@@ -65,15 +77,20 @@ def reason(
     step = max(1, _PASS_CELLS // max(hypergraph.num_entities, hypergraph.num_hyperedges, 1))
     results: list[Reasoning] = []
     for start in range(0, len(entry), step):
-        results += _one_pass(hypergraph, entry[start : start + step], vectors[start : start + step], config)
+        part = slice(start, start + step)
+        results += _one_pass(hypergraph, entry[part], vectors[part], terms[part], config)
     return results
 
 
-def _check(hypergraph: Hypergraph, entry: Sequence[Sequence[int]], vectors: Tensor) -> None:
+def _check(
+    hypergraph: Hypergraph, entry: Sequence[Sequence[int]], vectors: Tensor, terms: Sequence[Sequence[int]]
+) -> None:
     if vectors.dim() != 2 and len(entry):
         raise InputError(f"query_vectors: expected shape [Q, d], found {tuple(vectors.shape)}")
     if len(vectors) != len(entry):
         raise InputError(f"expected one query vector a question, found {len(vectors)} for {len(entry)} questions")
+    if len(terms) != len(entry):
+        raise InputError(f"expected the words of {len(entry)} questions, found {len(terms)}")
     for name in ("entity_vectors", "hyperedge_vectors"):
         size = getattr(hypergraph, name).shape[1]
         if size and len(vectors) and size != vectors.shape[1]:
@@ -85,61 +102,79 @@ def _check(hypergraph: Hypergraph, entry: Sequence[Sequence[int]], vectors: Tens
 
 @dataclass(frozen=True)
 class _Pass:
-    """What one pass leaves behind, still as tensors."""
+    """What one pass leaves behind, still as tensors; `entity` and `hyperedge` are the confidences of the subgraph."""
 
-    candidates: Candidates
     subgraph: Subgraph
-    confidence: Confidence
+    entity: Tensor  # [W]
+    hyperedge: Tensor  # [H]
     assembly: Assembly
+    chains: Traced
+    cut: Tensor  # [Q] bool
 
 
 def _one_pass(
-    hypergraph: Hypergraph, entry: Sequence[Sequence[int]], vectors: Tensor, config: Config
+    hypergraph: Hypergraph,
+    entry: Sequence[Sequence[int]],
+    vectors: Tensor,
+    terms: Sequence[Sequence[int]],
+    config: Config,
 ) -> list[Reasoning]:
-    entered = _entry(entry, hypergraph)
+    entered = Entry(len(entry), *_pairs(entry, hypergraph.device))
+    if config.method == "paper":
+        return list(_results(_paper(hypergraph, entered, vectors, config)))
     to_hyperedges = Similarity(vectors, hypergraph.hyperedge_vectors)
-    to_entities = Similarity(vectors, hypergraph.entity_vectors)
-    candidates = expand(hypergraph, entered, to_hyperedges, config)
+    to_passages = Similarity(vectors, hypergraph.passages.vectors)
+    asked = Asked(entered, *_pairs(terms, hypergraph.device), to_hyperedges, to_passages)
+    return list(_results(_linked(hypergraph, asked, config)))
+
+
+def _paper(hypergraph: Hypergraph, entry: Entry, vectors: Tensor, config: Config) -> _Pass:
+    candidates = expand(hypergraph, entry, Similarity(vectors, hypergraph.hyperedge_vectors), config)
     subgraph = select(hypergraph, candidates, config)
-    confidence = propagate(hypergraph, subgraph, entered, to_entities, config)
+    to_entities = Similarity(vectors, hypergraph.entity_vectors)
+    confidence = propagate(hypergraph, subgraph, entry, to_entities, config)
     assembly = assemble(hypergraph, subgraph, confidence, config)
-    return list(_results(_Pass(candidates, subgraph, confidence, assembly)))
+    chains = trace_chains(hypergraph, subgraph, assembly, confidence.is_entry, config)
+    return _Pass(subgraph, confidence.entity, confidence.hyperedge, assembly, chains, candidates.cut)
 
 
-def _entry(entry: Sequence[Sequence[int]], hypergraph: Hypergraph) -> Entry:
-    pairs = [(number, entity) for number, ids in enumerate(entry) for entity in sorted(set(ids))]
-    table = torch.tensor(pairs, dtype=torch.long).reshape(-1, 2).to(hypergraph.device)
-    return Entry(len(entry), table[:, 0], table[:, 1])
+def _linked(hypergraph: Hypergraph, asked: Asked, config: Config) -> _Pass:
+    found, cut = find_candidates(hypergraph, asked, config)
+    subgraph = subgraph_of(hypergraph, found.question, found.hyperedge, found.score(config), len(cut))
+    relevance = found.scaled.clamp(0, 1) ** config.relevance_power
+    walked = walk(hypergraph, subgraph, asked.entry, relevance, found.mixed, config)
+    assembly = evidence.assemble(hypergraph, subgraph, walked, relevance, found.entry, config)
+    chains = trace_chains(hypergraph, subgraph, assembly, walked.is_entry, config)
+    return _Pass(subgraph, walked.entity, walked.hyperedge, assembly, chains, cut)
+
+
+def _pairs(rows: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor]:
+    """Distinct (question, id) pairs, sorted."""
+    pairs = [(number, one) for number, ids in enumerate(rows) for one in sorted(set(ids))]
+    table = torch.tensor(pairs, dtype=torch.long).reshape(-1, 2).to(device)
+    return table[:, 0], table[:, 1]
 
 
 def _results(done: _Pass) -> Iterator[Reasoning]:
     """Cuts the tensors of a pass into one plain result a question; the only step that loops over questions."""
-    subgraph, confidence, assembly = done.subgraph, done.confidence, done.assembly
+    subgraph, assembly = done.subgraph, done.assembly
     num_questions = subgraph.num_questions
     edges = _Rows(subgraph.edge_question, num_questions)
     entities = _Rows(subgraph.entity_question, num_questions)
     units = _Rows(assembly.question, num_questions)
-    entity_question = subgraph.edge_question[subgraph.edge_row]
-    incidences = _Rows(entity_question, num_questions)
+    retained = _retained(done)
     hyperedge, score = subgraph.hyperedge.tolist(), subgraph.retrieval_score.tolist()
-    entity, entity_confidence = subgraph.entity.tolist(), confidence.entity.tolist()
-    edge_confidence = confidence.hyperedge.tolist()
+    entity, entity_confidence = subgraph.entity.tolist(), done.entity.tolist()
+    edge_confidence = done.hyperedge.tolist()
     unit_edge, unit_score = subgraph.hyperedge[assembly.row].tolist(), assembly.score.tolist()
     is_path, supports = assembly.is_path.tolist(), assembly.is_supporting.tolist()
     represented_by = assembly.represented_by.tolist()
     terms = {name: term.tolist() for name, term in assembly.terms.items()}
-    incidence_edge = subgraph.hyperedge[subgraph.edge_row].tolist()
-    incidence_entity = subgraph.entity[subgraph.entity_row].tolist()
-    retained = assembly.retained.tolist()
-    fallback, cut = assembly.fallback.tolist(), done.candidates.cut.tolist()
+    fallback, cut = assembly.fallback.tolist(), done.cut.tolist()
+    chains = ChainReader(done.chains, subgraph.entity)
     for number in range(num_questions):
         edge, vertex, unit = edges[number], entities[number], units[number]
         evidence = unit_edge[unit]
-        kept: dict[int, list[int]] = {e: [] for e in evidence}
-        part = incidences[number]
-        for e, v, stays in zip(incidence_edge[part], incidence_entity[part], retained[part], strict=True):
-            if stays and e in kept:
-                kept[e].append(v)
         paths = [e for e, path in zip(evidence, is_path[unit], strict=True) if path]
         supporting = [e for e, support in zip(evidence, supports[unit], strict=True) if support]
         yield Reasoning(
@@ -150,7 +185,7 @@ def _results(done: _Pass) -> Iterator[Reasoning]:
             hyperedge_confidence=edge_confidence[edge],
             evidence=evidence,
             evidence_score=unit_score[unit],
-            retained=kept,
+            retained=dict(zip(evidence, retained[unit], strict=True)),
             fallback=fallback[number] and bool(evidence),
             paths=paths,
             supporting=supporting,
@@ -158,7 +193,22 @@ def _results(done: _Pass) -> Iterator[Reasoning]:
             terms=[{name: values[place] for name, values in terms.items()} for place in range(unit.start, unit.stop)],
             represented_by=dict(zip(evidence, (evidence[rank] for rank in represented_by[unit]), strict=True)),
             cut=cut[number],
+            chains=chains[number],
         )
+
+
+def _retained(done: _Pass) -> list[list[int]]:
+    """The retained entities of each unit of evidence."""
+    subgraph, rows = done.subgraph, done.assembly.row
+    unit_of_row = torch.full((len(subgraph.hyperedge),), -1, device=rows.device)
+    unit_of_row[rows] = torch.arange(len(rows), device=rows.device)
+    unit = unit_of_row[subgraph.edge_row]
+    stays = done.assembly.retained & (unit >= 0)
+    kept: list[list[int]] = [[] for _ in range(len(rows))]
+    entity = subgraph.entity[subgraph.entity_row[stays]]
+    for place, one in zip(unit[stays].tolist(), entity.tolist(), strict=True):
+        kept[place].append(one)
+    return kept
 
 
 class _Rows:

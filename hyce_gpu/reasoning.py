@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from hyce_gpu.chains import Chain
+
 
 @dataclass(frozen=True)
 class Reasoning:
@@ -31,5 +33,7 @@ class Reasoning:
     divergent: Sequence[int]
     # The representative of each evidence unit.
     represented_by: Mapping[int, int] = field(default_factory=dict)
-    # Whether the candidate budget left hyperedges out.
+    # Whether the candidate budget, or the fanout of an entry entity, left hyperedges out.
     cut: bool = False
+    # Evidence chains, best first.
+    chains: Sequence[Chain] = ()

@@ -120,6 +120,24 @@ class EvidencePath:
 
 
 @dataclass(frozen=True)
+class ChainStep:
+    # The rank of the path that holds the hyperedge, and the entity that leads to it from the step before: the entry
+    # entity for the first one; "" where none of the evidence holds an entry entity.
+    path: int
+    hyperedge: int
+    through: str
+    segment: str
+
+
+@dataclass(frozen=True)
+class EvidenceChain:
+    """From an entry entity over hyperedges and bridge entities to evidence; `score` in [0, 1]."""
+
+    score: float
+    steps: tuple[ChainStep, ...]
+
+
+@dataclass(frozen=True)
 class Answer:
     """One question's outcome. `status`: "answered", "retrieved" (evidence only) or "failed" (see `error`)."""
 
@@ -129,6 +147,8 @@ class Answer:
     answer: str | None = None
     entry: tuple[str, ...] = ()
     paths: tuple[EvidencePath, ...] = ()
+    # Best first.
+    chains: tuple[EvidenceChain, ...] = ()
     # Ranks of the paths that the model was shown, and of those that its answer cites.
     context: tuple[int, ...] = ()
     citations: tuple[int, ...] = ()

@@ -11,6 +11,7 @@ import pytest
 
 from hyce_gpu.errors import OutputError, StoreError
 from hyce_gpu.merge import merge
+from hyce_gpu.provenance import provenance
 from hyce_gpu.schema import Chunk, Document, ExtractedHyperedge, ExtractionRecord, Relation
 from hyce_gpu.store import Contents, Store, write_store
 
@@ -27,7 +28,10 @@ def _contents(segment: str = "Ada met Bob.") -> Contents:
         ExtractionRecord("d1#1", "d1", 1, 13, 25, "ok"),
     ]
     vectors = np.eye(3, dtype=np.float32)
-    return Contents([document], chunks, records, merge(records), vectors[:2], vectors[2:], ["d1#1"], vectors[:1])
+    merged = merge(records)
+    return Contents(
+        [document], chunks, records, merged, provenance(chunks, merged), vectors[:2], vectors[2:], vectors[:2]
+    )
 
 
 def _write(root: Path, segment: str = "Ada met Bob.") -> Path:
@@ -45,8 +49,8 @@ def test_what_was_written_is_read_back(tmp_path: Path) -> None:
     assert store.counts["bare_chunks"] == 1
     hypergraph = store.hypergraph()
     assert hypergraph.member.tolist() == [0, 1]
-    assert hypergraph.confidence.tolist() == [0.9]
-    assert hypergraph.relation_confidence.tolist() == [0.5]
+    assert hypergraph.confidence.tolist() == [0.9, 0.0]
+    assert hypergraph.relation_confidence.tolist() == [0.5, 0.0]
     row = store.hyperedge(0)
     assert row["segment"] == "Ada met Bob."
     assert row["sources"] == [{"doc_id": "d1", "chunk_id": "d1#0", "start": 0, "end": 12}]
@@ -61,7 +65,7 @@ def test_a_new_generation_replaces_the_old_one_and_a_reader_keeps_its_own(tmp_pa
     after = Store.open(_write(tmp_path / "s", "Ada saw Bob."))
     assert before.hyperedge(0)["segment"] == "Ada met Bob."
     assert after.hyperedge(0)["segment"] == "Ada saw Bob."
-    assert before.hypergraph().hyperedge_vectors.tolist() == [[0, 0, 1]]
+    assert before.hypergraph().hyperedge_vectors.tolist() == [[0, 0, 1], [0, 1, 0]]
 
 
 def test_the_same_contents_give_the_same_bytes(tmp_path: Path) -> None:
@@ -92,8 +96,8 @@ def test_missing_foreign_and_broken_stores_are_refused(tmp_path: Path) -> None:
 
 def test_another_version_is_refused(tmp_path: Path) -> None:
     manifest = _generation(_write(tmp_path / "s")) / "manifest.json"
-    manifest.write_text(manifest.read_text().replace("hyce-store/1", "hyce-store/9"))
-    with pytest.raises(StoreError, match="store format 'hyce-store/9', this version reads 'hyce-store/1'"):
+    manifest.write_text(manifest.read_text().replace("hyce-store/2", "hyce-store/9"))
+    with pytest.raises(StoreError, match="store format 'hyce-store/9', this version reads 'hyce-store/2'"):
         Store.open(tmp_path / "s")
 
 

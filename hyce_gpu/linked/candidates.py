@@ -112,7 +112,8 @@ def _bridged(hypergraph: Hypergraph, scored: Scored, pool: Tensor, num_questions
     entities = max(hypergraph.num_entities, 1)
     keys = torch.unique(question[specific] * entities + entity[specific])
     row, hyperedge = gather_rows(hypergraph.incident_pointer, hypergraph.incident, keys % entities)
-    found = torch.unique(torch.div(keys, entities, rounding_mode="floor")[row] * hypergraph.num_hyperedges + hyperedge)
+    of = torch.div(keys, entities, rounding_mode="floor")[row]
+    found: Tensor = torch.unique(of * hypergraph.num_hyperedges + hyperedge)
     return found[~is_member(found, pool)]
 
 

@@ -74,9 +74,7 @@ def _choose(subgraph: Subgraph, place: Tensor, score: Tensor, config: Config) ->
     return best[top_per_segment(question, score[best], subgraph.num_questions, config.evidence_units)]
 
 
-def _paths(
-    subgraph: Subgraph, chosen: Tensor, score: Tensor, terms: Mapping[str, Tensor], config: Config
-) -> Assembly:
+def _paths(subgraph: Subgraph, chosen: Tensor, score: Tensor, terms: Mapping[str, Tensor], config: Config) -> Assembly:
     question, score = subgraph.edge_question[chosen], score[chosen]
     # All entities of a hyperedge are retained: the terms have weighed them already.
     retained = torch.ones_like(subgraph.edge_row, dtype=torch.bool)
