@@ -22,7 +22,9 @@ def render(paths: Sequence[EvidencePath], titles: Mapping[str, str]) -> str:
 def _render_one(number: int, path: EvidencePath, titles: Mapping[str, str]) -> str:
     source = path.sources[0]
     title = titles.get(source.doc_id, "")
-    head = f"[{number}] {path.role} evidence, score {path.score:.2f}, confidence {path.extraction_confidence:.2f}"
+    # A passage without hyperedges was never extracted: it has no confidence to tell.
+    told = f" evidence, score {path.score:.2f}, confidence {path.extraction_confidence:.2f}"
+    head = f"[{number}] {path.role}{told if path.entities else ''}"
     lines = [f"{head}, source {title or source.doc_id}:", path.segment]
     if path.entities:
         lines.append("Entities: " + "; ".join(path.entities))

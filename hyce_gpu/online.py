@@ -20,6 +20,7 @@ from hyce_gpu.errors import InputError, MissingBackendError
 from hyce_gpu.expand import Entry, expand
 from hyce_gpu.hypergraph import Hypergraph
 from hyce_gpu.linked import evidence
+from hyce_gpu.linked import reference as linked_reference
 from hyce_gpu.linked.candidates import find_candidates
 from hyce_gpu.linked.relevance import Asked
 from hyce_gpu.linked.walk import walk
@@ -66,11 +67,7 @@ def reason(
     terms = [()] * len(entry) if query_terms is None else query_terms
     _check(hypergraph, entry, vectors, terms)
     if backend == "reference":
-        if config.method != "paper":
-            raise MissingBackendError("the reference knows the method 'paper' only, so far; use backend='torch'")
-        return [
-            reference.reason_one(hypergraph, ids, vector, config) for ids, vector in zip(entry, vectors, strict=True)
-        ]
+        return [_by_reference(hypergraph, *one, config) for one in zip(entry, vectors, terms, strict=True)]
     if backend not in ("auto", "torch"):
         raise MissingBackendError(f"unknown backend {backend!r}; there are auto, {', '.join(BACKENDS)}")
     hypergraph, vectors = hypergraph.to(device), vectors.to(device)
@@ -80,6 +77,14 @@ def reason(
         part = slice(start, start + step)
         results += _one_pass(hypergraph, entry[part], vectors[part], terms[part], config)
     return results
+
+
+def _by_reference(
+    hypergraph: Hypergraph, entry: Sequence[int], vector: Tensor, terms: Sequence[int], config: Config
+) -> Reasoning:
+    if config.method == "paper":
+        return reference.reason_one(hypergraph, entry, vector, config)
+    return linked_reference.reason_one(hypergraph, entry, vector, terms, config)
 
 
 def _check(

@@ -15,10 +15,10 @@ from hyce_gpu.reasoning import Reasoning
 
 def reason_one(hypergraph: Hypergraph, entry: Sequence[int], vector: Tensor, config: Config) -> Reasoning:
     """SPEC.md, section 2, steps 3 to 14, for one question; arguments as in `hyce_gpu.reason`."""
-    graph = _Plain(hypergraph, vector)
+    graph = Plain(hypergraph, vector)
     start = set(entry)
     scores, cut = _expand(graph, start, config)
-    selected = _best(scores, config.max_hyperedges)
+    selected = best_of(scores, config.max_hyperedges)
     vertices = sorted({entity for edge in selected for entity in graph.members(edge)})
     confidence = _propagate(graph, selected, vertices, start, config)
     rho = {edge: _mean([confidence[entity] for entity in graph.members(edge)]) for edge in selected}
@@ -28,8 +28,8 @@ def reason_one(hypergraph: Hypergraph, entry: Sequence[int], vector: Tensor, con
     fallback = bool(selected) and not kept
     terms = _fallback_terms(scores, selected) if fallback else _terms(graph, selected, retained, rho, start, config)
     total = {edge: sum(values.values()) for edge, values in terms.items()}
-    evidence = _best(total, config.evidence_units)
-    represented_by = {edge: edge for edge in evidence} if fallback else _fuse(evidence, retained, config)
+    evidence = best_of(total, config.evidence_units)
+    represented_by = {edge: edge for edge in evidence} if fallback else fuse(evidence, retained, config)
     paths = [edge for edge in evidence if represented_by[edge] == edge]
     bar = config.support_threshold * max((total[edge] for edge in evidence), default=0.0)
     return Reasoning(
@@ -51,7 +51,7 @@ def reason_one(hypergraph: Hypergraph, entry: Sequence[int], vector: Tensor, con
     )
 
 
-class _Plain:
+class Plain:
     """The hypergraph as lists, and the similarities of one question."""
 
     def __init__(self, hypergraph: Hypergraph, vector: Tensor) -> None:
@@ -74,19 +74,19 @@ class _Plain:
         return float(self._hypergraph.relation_confidence[edge])
 
     def edge_similarity(self, edge: int) -> float:
-        return self._similarity(self._hypergraph.hyperedge_vectors[edge])
+        return self.similarity(self._hypergraph.hyperedge_vectors[edge])
 
     def entity_similarity(self, entity: int) -> float:
-        return self._similarity(self._hypergraph.entity_vectors[entity])
+        return self.similarity(self._hypergraph.entity_vectors[entity])
 
-    def _similarity(self, other: Tensor) -> float:
+    def similarity(self, other: Tensor) -> float:
         if len(other) == 0:
             return 0.0
         product = (self._vector * other.double()).sum().to(other.dtype)
         return min(1.0, max(0.0, float(product)))
 
 
-def _best(scores: dict[int, float], k: int) -> list[int]:
+def best_of(scores: dict[int, float], k: int) -> list[int]:
     """The k best: falling score as a 32-bit number, ties by lower id."""
     return sorted(scores, key=lambda item: (-np.float32(scores[item]), item))[:k]
 
@@ -95,7 +95,7 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values) if values else 0.0
 
 
-def _expand(graph: _Plain, start: set[int], config: Config) -> tuple[dict[int, float], bool]:
+def _expand(graph: Plain, start: set[int], config: Config) -> tuple[dict[int, float], bool]:
     """Steps 3 and 4: the candidates with their retrieval score, and whether the budget cut them."""
     scores: dict[int, float] = {}
     visited, frontier, cut = set(start), set(start), False
@@ -106,14 +106,14 @@ def _expand(graph: _Plain, start: set[int], config: Config) -> tuple[dict[int, f
             overlap = len(start.intersection(members)) / (len(members) + EPSILON)
             scores[edge] = config.beta * overlap + (1 - config.beta) * graph.edge_similarity(edge)
         cut = cut or len(scores) > config.candidate_budget
-        scores = {edge: scores[edge] for edge in _best(scores, config.candidate_budget)}
+        scores = {edge: scores[edge] for edge in best_of(scores, config.candidate_budget)}
         frontier = {v for edge in reached & scores.keys() for v in graph.members(edge)} - visited
         visited |= frontier
     return scores, cut
 
 
 def _propagate(
-    graph: _Plain, selected: list[int], vertices: list[int], start: set[int], config: Config
+    graph: Plain, selected: list[int], vertices: list[int], start: set[int], config: Config
 ) -> dict[int, float]:
     """Steps 6 and 7: c of each entity of the sub-hypergraph."""
     alpha = config.alpha
@@ -126,7 +126,7 @@ def _propagate(
 
 
 def _terms(
-    graph: _Plain,
+    graph: Plain,
     selected: list[int],
     retained: dict[int, list[int]],
     rho: dict[int, float],
@@ -156,7 +156,7 @@ def _fallback_terms(scores: dict[int, float], selected: list[int]) -> dict[int, 
     return {edge: zero | {"retrieval": scores[edge]} for edge in selected}
 
 
-def _fuse(evidence: list[int], retained: dict[int, list[int]], config: Config) -> dict[int, int]:
+def fuse(evidence: list[int], retained: dict[int, list[int]], config: Config) -> dict[int, int]:
     """Step 13: who stands for whom."""
     represented_by: dict[int, int] = {}
     for first in evidence:
@@ -166,6 +166,8 @@ def _fuse(evidence: list[int], retained: dict[int, list[int]], config: Config) -
         own = set(retained[first])
         for other in evidence:
             theirs = set(retained[other])
-            if other not in represented_by and len(own & theirs) / len(own | theirs) >= config.overlap_threshold:
+            # Units without entities overlap with nothing.
+            overlap = len(own & theirs) / max(1, len(own | theirs))
+            if other not in represented_by and overlap >= config.overlap_threshold:
                 represented_by[other] = first
     return represented_by

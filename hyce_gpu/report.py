@@ -11,9 +11,11 @@ from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
-from hyce_gpu.schema import Answer, EvidencePath
+from hyce_gpu.schema import Answer, EvidenceChain, EvidencePath
 
 _PLAIN_WIDTH = 120
+# Characters of each segment in a chain; the whole of it stands among the evidence.
+_CHAIN_SEGMENT = 60
 _STYLE = {"supporting": "green", "divergent": "yellow", "text": "cyan"}
 
 
@@ -41,11 +43,26 @@ def show_answer(answer: Answer, titles: Mapping[str, str], out: Console) -> None
     if answer.entry:
         out.print(Text("entry entities: " + "; ".join(map(visible, answer.entry))))
     if answer.cut:
-        out.print(Text("the candidate budget left hyperedges out; raise it with --set candidate_budget=N"))
+        out.print(Text("hyperedges were left out; raise --set entry_fanout=N (linked) or candidate_budget=N (paper)"))
     tree = Tree(Text("evidence" if answer.paths else "no evidence was found"))
     for path in answer.paths:
         _add_path(tree, path, titles, path.rank in answer.context)
     out.print(tree)
+    if answer.chains:
+        chains = Tree(Text("chains"))
+        for chain in answer.chains:
+            chains.add(_chain(chain))
+        out.print(chains)
+
+
+def _chain(chain: EvidenceChain) -> Text:
+    """entity → [rank] → bridge entity → [rank], with the score of the chain."""
+    drawn = Text(f"{chain.score:.3f}  ", style="dim")
+    for step in chain.steps:
+        drawn.append(f"{visible(step.through)} → " if step.through else "", style="bold")
+        drawn.append(f"[{step.path}] {visible(step.segment)[:_CHAIN_SEGMENT]}", style="not dim")
+        drawn.append(" → " if step is not chain.steps[-1] else "")
+    return drawn
 
 
 def _add_path(tree: Tree, path: EvidencePath, titles: Mapping[str, str], shown: bool) -> None:
