@@ -175,6 +175,7 @@ class Engine:
     def _path(self, rank: int, edge: int, found: Reasoning) -> EvidencePath:
         place = found.evidence.index(edge)
         role = "supporting" if edge in found.supporting else "divergent"
+        role = role if edge < self._num_hyperedges else "text"
         return self.evidence_path(rank, role, edge, found.evidence_score[place], found.terms[place])
 
     def evidence_path(

@@ -51,7 +51,8 @@ def reason(
         hypergraph: the corpus-wide hypergraph; moved to `device` if it is elsewhere.
         entry: the entry entities V0 of each question (entity ids; repeats count once).
         query_vectors: unit-length question vectors [Q, d].
-        query_terms: the words of each question, as word numbers of the hypergraph's terms; only `linked` uses them.
+        query_terms: the words of each question, as word numbers of the hypergraph's terms; others say nothing. Only
+            `linked` uses them.
         backend: "torch" (sparse tensors, the type of the vectors), "reference" (plain 64-bit loops, one question
             after the other), or "auto", which is "torch".
 
@@ -64,7 +65,8 @@ def reason(
     """
     config = config or Config()
     vectors = torch.as_tensor(query_vectors, dtype=hypergraph.hyperedge_vectors.dtype)
-    terms = [()] * len(entry) if query_terms is None else query_terms
+    known = range(hypergraph.terms.vocabulary)
+    terms = [[term for term in row if term in known] for row in query_terms or [()] * len(entry)]
     _check(hypergraph, entry, vectors, terms)
     if backend == "reference":
         return [_by_reference(hypergraph, *one, config) for one in zip(entry, vectors, terms, strict=True)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from hyce_kernels.propagation_reference import propagate
@@ -86,7 +86,7 @@ class Plain:
         return min(1.0, max(0.0, float(product)))
 
 
-def best_of(scores: dict[int, float], k: int) -> list[int]:
+def best_of(scores: Mapping[int, float], k: int) -> list[int]:
     """The k best: falling score as a 32-bit number, ties by lower id."""
     return sorted(scores, key=lambda item: (-np.float32(scores[item]), item))[:k]
 

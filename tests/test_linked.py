@@ -54,7 +54,7 @@ def _problems(draw: st.DrawFn) -> tuple[Hypergraph, list[list[int]], torch.Tenso
     return hypergraph, entry, unit(len(entry)), terms, config
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(_problems())
 def test_batch_equals_the_reference(
     problem: tuple[Hypergraph, list[list[int]], torch.Tensor, list[list[int]], Config],

@@ -9,9 +9,12 @@ import torch
 from hyce_kernels.ragged import gather_rows, is_member, lengths, pointers, segment_max, top_per_segment
 from torch import Tensor
 
-from hyce_gpu.config import EPSILON, Config
+from hyce_gpu.config import Config
 from hyce_gpu.hypergraph import Hypergraph
 from hyce_gpu.linked.relevance import Asked, Relevance
+
+# Where the best and the floor are closer than this, they differ by nothing but rounding.
+LEAST_SPREAD = 1e-6
 
 
 @dataclass(frozen=True)
@@ -99,7 +102,7 @@ def _scored(
 ) -> Scored:
     mixed = relevance.mix(semantic, lexical, scale.most_lexical[question])
     best, floor = scale.best[question], scale.floor[question]
-    scaled = 1 - (best - mixed) / (best - floor + EPSILON)
+    scaled = 1 - (best - mixed) / torch.clamp(best - floor, min=LEAST_SPREAD)
     return Scored(question, hyperedge, mixed, scaled, relevance.entry(question, hyperedge))
 
 

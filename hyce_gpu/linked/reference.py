@@ -15,6 +15,7 @@ from torch import Tensor
 
 from hyce_gpu.config import EPSILON, Config
 from hyce_gpu.hypergraph import Hypergraph
+from hyce_gpu.linked.candidates import LEAST_SPREAD
 from hyce_gpu.linked.walk import LEAST_WEIGHT
 from hyce_gpu.reasoning import Reasoning
 from hyce_gpu.reference import Plain, best_of, fuse
@@ -107,7 +108,7 @@ class _Question:
 
     def scored(self, edge: int, scale: _Scale) -> _Scored:
         mixed = self.mixed(edge, scale.most_lexical)
-        scaled = 1 - (scale.best - mixed) / (scale.best - scale.floor + EPSILON)
+        scaled = 1 - (scale.best - mixed) / max(scale.best - scale.floor, LEAST_SPREAD)
         held = [self.specificity(v) for v in self.graph.members(edge) if v in self.entry]
         return _Scored(mixed, scaled, max(held, default=0.0))
 
@@ -121,7 +122,7 @@ class _Question:
         terms = self.hypergraph.terms
         row = slice(int(terms.pointer[edge]), int(terms.pointer[edge + 1]))
         used = zip(terms.term[row].tolist(), terms.weight[row].tolist(), strict=True)
-        return sum(weight for term, weight in used if term in self.terms)
+        return float(sum(weight for term, weight in used if term in self.terms))
 
     def walk(
         self,

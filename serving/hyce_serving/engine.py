@@ -70,6 +70,7 @@ def start(path: str, device: str, options: Mapping[str, Any]) -> Any:
         _check_device(device)
         _check_options(options, llm_class, engine_args)
         _check_alone()
+        _shield_llvmlite()
         try:
             llm = llm_class(path, **{**_OPTIONS, **(_CPU_OPTIONS if on_cpu else {}), **options})
         # Configuration, memory and weights fail with errors of many kinds; each means that there is no engine.
@@ -144,6 +145,26 @@ def _check_options(options: Mapping[str, Any], llm_class: Any, engine_args: Any)
             near = difflib.get_close_matches(name, known, n=1)
             advice = f"did you mean {near[0]!r}?" if near else "see the arguments of vllm.LLM"
             raise ServingError(f"expected an engine option of vLLM, found {name!r}; {advice}")
+
+
+def _shield_llvmlite() -> None:
+    """Lets vLLM start in a process that has imported numba.
+
+    vLLM 0.32 reads `vars()` of everything in every loaded module; llvmlite's library wrapper has no `__dict__`, but
+    answers any name with a foreign function, and vLLM stops with "'_lib_fn_wrapper' object has no attribute 'get'".
+    """
+    ffi = sys.modules.get("llvmlite.binding.ffi")
+    wrapper = type(ffi.lib) if ffi is not None else None
+    ask = getattr(wrapper, "__getattr__", None)
+    if wrapper is None or ask is None:
+        return
+
+    def without_special_names(library: Any, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return ask(library, name)
+
+    wrapper.__getattr__ = without_special_names  # type: ignore[attr-defined]
 
 
 def _check_alone() -> None:
