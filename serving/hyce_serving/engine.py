@@ -164,7 +164,7 @@ def _shield_llvmlite() -> None:
             raise AttributeError(name)
         return ask(library, name)
 
-    wrapper.__getattr__ = without_special_names  # type: ignore[attr-defined]
+    wrapper.__getattr__ = without_special_names
 
 
 def _check_alone() -> None:
