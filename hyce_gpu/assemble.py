@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import torch
 from hyce_kernels.fusion import fuse, jaccard
-from hyce_kernels.ragged import lengths, rank_in_segment, segment_max, segment_sum, top_per_segment
+from hyce_kernels.ragged import lengths, places, rank_in_segment, segment_max, segment_sum
 from torch import Tensor
 
 from hyce_gpu.config import EPSILON, Config
 from hyce_gpu.hypergraph import Hypergraph
 from hyce_gpu.propagate import Confidence
-from hyce_gpu.select import Subgraph
+from hyce_gpu.select import Subgraph, best_rows
 
 
 @dataclass(frozen=True)
@@ -87,20 +87,14 @@ def _with_fallback(subgraph: Subgraph, terms: dict[str, Tensor], fallback: Tenso
 def _choose(subgraph: Subgraph, score: Tensor, coverage: Tensor, fallback: Tensor, config: Config) -> Tensor:
     """The `evidence_units` best hyperedges of each question (36), ties by lower id, as local rows."""
     eligible = torch.nonzero((coverage > 0) | fallback[subgraph.edge_question])[:, 0]
-    by_id = torch.sort(subgraph.hyperedge[eligible], stable=True).indices
-    eligible = eligible[by_id]
-    eligible = eligible[torch.sort(subgraph.edge_question[eligible], stable=True).indices]
-    question = subgraph.edge_question[eligible]
-    return eligible[top_per_segment(question, score[eligible], subgraph.num_questions, config.evidence_units)]
+    return best_rows(subgraph, eligible, score, config.evidence_units)
 
 
 def fuse_units(subgraph: Subgraph, chosen: Tensor, retained: Tensor, config: Config) -> tuple[Tensor, Tensor]:
     """Fusion by Jaccard overlap of retained entities (37 to 39). Without retained entities nothing overlaps."""
     question = subgraph.edge_question[chosen]
     rank = rank_in_segment(question, subgraph.num_questions)
-    unit_of_row = torch.full((len(subgraph.hyperedge),), -1, device=chosen.device)
-    unit_of_row[chosen] = torch.arange(len(chosen), device=chosen.device)
-    unit = unit_of_row[subgraph.edge_row]
+    unit = places(chosen, len(subgraph.hyperedge))[subgraph.edge_row]
     used = retained & (unit >= 0)
     width = config.evidence_units
     overlap = jaccard(unit[used], subgraph.entity_row[used], question, rank, subgraph.num_questions, width)

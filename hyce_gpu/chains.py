@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import torch
 from hyce_kernels import chains as kernel
-from hyce_kernels.ragged import lengths, rank_in_segment, segment_max
+from hyce_kernels.ragged import lengths, places, rank_in_segment, segment_max
 from torch import Tensor
 
 from hyce_gpu.assemble import Assembly
@@ -51,9 +51,7 @@ def trace_chains(
     """
     width, count = config.evidence_units, subgraph.num_questions
     place = assembly.question * width + rank_in_segment(assembly.question, count)
-    unit_of_row = torch.full((len(subgraph.hyperedge),), -1, device=place.device)
-    unit_of_row[assembly.row] = torch.arange(len(place), device=place.device)
-    unit = unit_of_row[subgraph.edge_row]
+    unit = places(assembly.row, len(subgraph.hyperedge))[subgraph.edge_row]
     inside = (unit >= 0) & assembly.is_path[unit]
     unit, element = unit[inside], subgraph.entity_row[inside]
     passage = hypergraph.passages.of_hyperedge[subgraph.hyperedge[assembly.row]]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from hyce_kernels.ragged import gather_rows, is_member, lengths, top_per_segment
+from hyce_kernels.ragged import gather_rows, is_member, lengths, split_keys, top_per_segment
 from torch import Tensor
 
 from hyce_gpu.config import EPSILON, Config
@@ -71,20 +71,20 @@ class _Search:
         self._advance(survivors)
 
     def candidates(self) -> Candidates:
-        question, hyperedge = self._split(self._kept, self._hypergraph.num_hyperedges)
+        question, hyperedge = split_keys(self._kept, self._hypergraph.num_hyperedges)
         return Candidates(question, hyperedge, self._score, self._cut)
 
     def _reached(self) -> tuple[Tensor, Tensor]:
         """Distinct (question, hyperedge) keys around the frontier, and how many frontier entities each holds."""
         hypergraph = self._hypergraph
-        question, entity = self._split(self._frontier, hypergraph.num_entities)
+        question, entity = split_keys(self._frontier, hypergraph.num_entities)
         position, hyperedge = gather_rows(hypergraph.incident_pointer, hypergraph.incident, entity)
         keys = question[position] * hypergraph.num_hyperedges + hyperedge
         found, counts = torch.unique(keys, return_counts=True)
         return found, counts
 
     def _scores(self, keys: Tensor, entries: Tensor) -> Tensor:
-        question, hyperedge = self._split(keys, self._hypergraph.num_hyperedges)
+        question, hyperedge = split_keys(keys, self._hypergraph.num_hyperedges)
         size = self._hypergraph.member_pointer.diff()[hyperedge].to(self._score.dtype)
         overlap = entries.to(self._score.dtype) / (size + EPSILON)
         beta = self._config.beta
@@ -95,7 +95,7 @@ class _Search:
         merged, order = torch.sort(torch.cat((self._kept, keys)))
         merged_score = torch.cat((self._score, score))[order]
         is_new = order >= len(self._kept)
-        question, _ = self._split(merged, self._hypergraph.num_hyperedges)
+        question, _ = split_keys(merged, self._hypergraph.num_hyperedges)
         counts = lengths(question, self._num_questions)
         self._cut |= counts > self._config.candidate_budget
         best = top_per_segment(question, merged_score, self._num_questions, self._config.candidate_budget)
@@ -105,13 +105,8 @@ class _Search:
 
     def _advance(self, survivors: Tensor) -> None:
         hypergraph = self._hypergraph
-        question, hyperedge = self._split(survivors, hypergraph.num_hyperedges)
+        question, hyperedge = split_keys(survivors, hypergraph.num_hyperedges)
         position, entity = gather_rows(hypergraph.member_pointer, hypergraph.member, hyperedge)
         keys = torch.unique(question[position] * hypergraph.num_entities + entity)
         self._frontier = keys[~is_member(keys, self._visited)]
         self._visited = torch.sort(torch.cat((self._visited, self._frontier))).values
-
-    @staticmethod
-    def _split(keys: Tensor, base: int) -> tuple[Tensor, Tensor]:
-        base = max(base, 1)
-        return torch.div(keys, base, rounding_mode="floor"), keys % base

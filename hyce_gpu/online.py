@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from hyce_kernels.ragged import places
 from torch import Tensor
 
 from hyce_gpu import reference
@@ -207,9 +208,7 @@ def _results(done: _Pass) -> Iterator[Reasoning]:
 def _retained(done: _Pass) -> list[list[int]]:
     """The retained entities of each unit of evidence."""
     subgraph, rows = done.subgraph, done.assembly.row
-    unit_of_row = torch.full((len(subgraph.hyperedge),), -1, device=rows.device)
-    unit_of_row[rows] = torch.arange(len(rows), device=rows.device)
-    unit = unit_of_row[subgraph.edge_row]
+    unit = places(rows, len(subgraph.hyperedge))[subgraph.edge_row]
     stays = done.assembly.retained & (unit >= 0)
     kept: list[list[int]] = [[] for _ in range(len(rows))]
     entity = subgraph.entity[subgraph.entity_row[stays]]

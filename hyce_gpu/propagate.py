@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import torch
 from hyce_kernels import propagation
-from hyce_kernels.ragged import is_member, segment_sum
+from hyce_kernels.ragged import segment_sum
 from torch import Tensor
 
 from hyce_gpu.config import EPSILON, Config
 from hyce_gpu.expand import Entry
 from hyce_gpu.hypergraph import Hypergraph
-from hyce_gpu.select import Subgraph
+from hyce_gpu.select import Subgraph, entry_mask
 from hyce_gpu.similarity import Similarity
 
 
@@ -29,8 +29,7 @@ def propagate(
     hypergraph: Hypergraph, subgraph: Subgraph, entry: Entry, similarity: Similarity, config: Config
 ) -> Confidence:
     """Restart vector (22, 23), propagation (24 to 28) and hyperedge confidence (29)."""
-    base = max(hypergraph.num_entities, 1)
-    is_entry = is_member(subgraph.entity_question * base + subgraph.entity, entry.question * base + entry.entity)
+    is_entry = entry_mask(hypergraph, subgraph, entry)
     alike = similarity.pairs(subgraph.entity_question, subgraph.entity)
     weight = config.alpha * alike + (1 - config.alpha) * is_entry.to(alike.dtype)
     total = segment_sum(weight, subgraph.entity_count)

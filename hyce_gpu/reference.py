@@ -30,8 +30,7 @@ def reason_one(hypergraph: Hypergraph, entry: Sequence[int], vector: Tensor, con
     total = {edge: sum(values.values()) for edge, values in terms.items()}
     evidence = best_of(total, config.evidence_units)
     represented_by = {edge: edge for edge in evidence} if fallback else fuse(evidence, retained, config)
-    paths = [edge for edge in evidence if represented_by[edge] == edge]
-    bar = config.support_threshold * max((total[edge] for edge in evidence), default=0.0)
+    paths, supporting, divergent = split_paths(evidence, represented_by, total, config)
     return Reasoning(
         hyperedges=selected,
         retrieval_score=[scores[edge] for edge in selected],
@@ -44,8 +43,8 @@ def reason_one(hypergraph: Hypergraph, entry: Sequence[int], vector: Tensor, con
         retained={edge: retained[edge] for edge in evidence},
         fallback=fallback,
         paths=paths,
-        supporting=[edge for edge in paths if total[edge] >= bar],
-        divergent=[edge for edge in paths if total[edge] < bar],
+        supporting=supporting,
+        divergent=divergent,
         represented_by=represented_by,
         cut=cut,
     )
@@ -171,3 +170,13 @@ def fuse(evidence: list[int], retained: dict[int, list[int]], config: Config) ->
             if other not in represented_by and overlap >= config.overlap_threshold:
                 represented_by[other] = first
     return represented_by
+
+
+def split_paths(
+    evidence: Sequence[int], represented_by: Mapping[int, int], score: Mapping[int, float], config: Config
+) -> tuple[list[int], list[int], list[int]]:
+    """Step 14: the representatives, those of them that support, and those that diverge."""
+    paths = [edge for edge in evidence if represented_by[edge] == edge]
+    bar = config.support_threshold * max((score[edge] for edge in evidence), default=0.0)
+    supporting = [edge for edge in paths if score[edge] >= bar]
+    return paths, supporting, [edge for edge in paths if score[edge] < bar]

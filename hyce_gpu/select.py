@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from hyce_kernels.ragged import gather_rows, lengths, top_per_segment
+from hyce_kernels.ragged import gather_rows, is_member, lengths, split_keys, top_per_segment
 from torch import Tensor
 
 from hyce_gpu.config import Config
-from hyce_gpu.expand import Candidates
+from hyce_gpu.expand import Candidates, Entry
 from hyce_gpu.hypergraph import Hypergraph
 
 
@@ -50,8 +50,21 @@ def subgraph_of(
     edge_row, member = gather_rows(hypergraph.member_pointer, hypergraph.member, hyperedge)
     base = max(hypergraph.num_entities, 1)
     keys, entity_row = torch.unique(question[edge_row] * base + member, return_inverse=True)
-    entity_question = torch.div(keys, base, rounding_mode="floor")
+    entity_question, entity = split_keys(keys, base)
     return Subgraph(
-        num_questions, question, hyperedge, score, entity_question, keys % base, edge_row, entity_row,
+        num_questions, question, hyperedge, score, entity_question, entity, edge_row, entity_row,
         lengths(edge_row, len(hyperedge)), lengths(entity_question, num_questions),
     )  # fmt: skip
+
+
+def best_rows(subgraph: Subgraph, rows: Tensor, score: Tensor, k: int) -> Tensor:
+    """The k best of `rows` [M] of each question, in its order: falling score [H], ties by lower hyperedge id."""
+    rows = rows[torch.sort(subgraph.hyperedge[rows], stable=True).indices]
+    rows = rows[torch.sort(subgraph.edge_question[rows], stable=True).indices]
+    return rows[top_per_segment(subgraph.edge_question[rows], score[rows], subgraph.num_questions, k)]
+
+
+def entry_mask(hypergraph: Hypergraph, subgraph: Subgraph, entry: Entry) -> Tensor:
+    """Whether each local entity is an entry entity of its question [W], bool."""
+    base = max(hypergraph.num_entities, 1)
+    return is_member(subgraph.entity_question * base + subgraph.entity, entry.question * base + entry.entity)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from hyce_kernels.ragged import gather_rows, is_member, lengths, pointers, segment_max, top_per_segment
+from hyce_kernels.ragged import gather_rows, is_member, lengths, pointers, segment_max, split_keys, top_per_segment
 from torch import Tensor
 
 from hyce_gpu.config import Config
@@ -39,6 +39,16 @@ class Scored:
 
 
 @dataclass(frozen=True)
+class _Compared:
+    """Pairs of a question and a hyperedge, before they are brought to the question's scale, each [P]."""
+
+    question: Tensor
+    hyperedge: Tensor
+    semantic: Tensor
+    lexical: Tensor
+
+
+@dataclass(frozen=True)
 class _Scale:
     """What makes the numbers of one question comparable, each [Q]."""
 
@@ -53,16 +63,18 @@ def find_candidates(hypergraph: Hypergraph, asked: Asked, config: Config) -> tup
     relevance = Relevance(hypergraph, asked, config)
     around, cut = _around_entries(hypergraph, asked, config)
     pool = torch.unique(torch.cat((_nearest(hypergraph, asked, config), around)))
-    question, hyperedge = torch.div(pool, edges, rounding_mode="floor"), pool % edges
-    semantic, lexical = relevance.semantic(question, hyperedge), relevance.lexical(question, hyperedge)
-    scale = _scale(question, semantic, lexical, relevance, num_questions, config)
-    scored = _scored(question, hyperedge, semantic, lexical, relevance, scale)
-    fresh = _bridged(hypergraph, scored, pool, num_questions, config)
-    question, hyperedge = torch.div(fresh, edges, rounding_mode="floor"), fresh % edges
-    semantic, lexical = relevance.semantic(question, hyperedge), relevance.lexical(question, hyperedge)
-    merged = _merge(scored, _scored(question, hyperedge, semantic, lexical, relevance, scale), edges)
+    found = _compare(pool, edges, relevance)
+    scale = _scale(found, relevance, num_questions, config)
+    scored = _scored(found, relevance, scale)
+    fresh = _compare(_bridged(hypergraph, scored, pool, num_questions, config), edges, relevance)
+    merged = _merge(scored, _scored(fresh, relevance, scale), edges)
     best = top_per_segment(merged.question, merged.score(config), num_questions, config.max_hyperedges)
     return merged.rows(best), cut
+
+
+def _compare(keys: Tensor, edges: int, relevance: Relevance) -> _Compared:
+    pair = split_keys(keys, edges)
+    return _Compared(*pair, relevance.semantic(*pair), relevance.lexical(*pair))
 
 
 def _nearest(hypergraph: Hypergraph, asked: Asked, config: Config) -> Tensor:
@@ -84,23 +96,20 @@ def _around_entries(hypergraph: Hypergraph, asked: Asked, config: Config) -> tup
     return question[row] * hypergraph.num_hyperedges + hyperedge, cut
 
 
-def _scale(
-    question: Tensor, semantic: Tensor, lexical: Tensor, relevance: Relevance, num_questions: int, config: Config
-) -> _Scale:
-    counts = lengths(question, num_questions)
-    most_lexical = segment_max(lexical, counts)
-    mixed = relevance.mix(semantic, lexical, most_lexical[question])
-    ranked = top_per_segment(question, mixed, num_questions, config.relevance_rank)
+def _scale(found: _Compared, relevance: Relevance, num_questions: int, config: Config) -> _Scale:
+    counts = lengths(found.question, num_questions)
+    most_lexical = segment_max(found.lexical, counts)
+    mixed = relevance.mix(found.semantic, found.lexical, most_lexical[found.question])
+    ranked = top_per_segment(found.question, mixed, num_questions, config.relevance_rank)
     kept = counts.clamp(max=config.relevance_rank)
     last = (pointers(kept)[1:] - 1).clamp(min=0)
     floor = mixed[ranked][last] if len(ranked) else mixed.new_zeros(num_questions)
     return _Scale(most_lexical, segment_max(mixed, counts), floor)
 
 
-def _scored(
-    question: Tensor, hyperedge: Tensor, semantic: Tensor, lexical: Tensor, relevance: Relevance, scale: _Scale
-) -> Scored:
-    mixed = relevance.mix(semantic, lexical, scale.most_lexical[question])
+def _scored(found: _Compared, relevance: Relevance, scale: _Scale) -> Scored:
+    question, hyperedge = found.question, found.hyperedge
+    mixed = relevance.mix(found.semantic, found.lexical, scale.most_lexical[question])
     best, floor = scale.best[question], scale.floor[question]
     scaled = 1 - (best - mixed) / torch.clamp(best - floor, min=LEAST_SPREAD)
     return Scored(question, hyperedge, mixed, scaled, relevance.entry(question, hyperedge))
@@ -114,9 +123,9 @@ def _bridged(hypergraph: Hypergraph, scored: Scored, pool: Tensor, num_questions
     specific = hypergraph.passages.degree[entity] <= config.bridge_fanout
     entities = max(hypergraph.num_entities, 1)
     keys = torch.unique(question[specific] * entities + entity[specific])
-    row, hyperedge = gather_rows(hypergraph.incident_pointer, hypergraph.incident, keys % entities)
-    of = torch.div(keys, entities, rounding_mode="floor")[row]
-    found: Tensor = torch.unique(of * hypergraph.num_hyperedges + hyperedge)
+    of, bridge = split_keys(keys, entities)
+    row, hyperedge = gather_rows(hypergraph.incident_pointer, hypergraph.incident, bridge)
+    found: Tensor = torch.unique(of[row] * hypergraph.num_hyperedges + hyperedge)
     return found[~is_member(found, pool)]
 
 

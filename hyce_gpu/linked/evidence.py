@@ -13,7 +13,7 @@ from hyce_gpu.assemble import Assembly, fuse_units
 from hyce_gpu.config import EPSILON, Config
 from hyce_gpu.hypergraph import Hypergraph
 from hyce_gpu.linked.walk import Walked
-from hyce_gpu.select import Subgraph
+from hyce_gpu.select import Subgraph, best_rows
 
 
 def bridge_weight(hypergraph: Hypergraph, subgraph: Subgraph, is_entry: Tensor, config: Config) -> Tensor:
@@ -68,10 +68,7 @@ def _choose(subgraph: Subgraph, place: Tensor, score: Tensor, config: Config) ->
     by_place = by_id[torch.sort(place[by_id], stable=True).indices]
     passages, of = torch.unique_consecutive(place[by_place], return_inverse=True)
     best = by_place[top_per_segment(of, score[by_place], len(passages), 1)]
-    best = best[torch.sort(subgraph.hyperedge[best], stable=True).indices]
-    best = best[torch.sort(subgraph.edge_question[best], stable=True).indices]
-    question = subgraph.edge_question[best]
-    return best[top_per_segment(question, score[best], subgraph.num_questions, config.evidence_units)]
+    return best_rows(subgraph, best, score, config.evidence_units)
 
 
 def _paths(subgraph: Subgraph, chosen: Tensor, score: Tensor, terms: Mapping[str, Tensor], config: Config) -> Assembly:

@@ -18,7 +18,7 @@ from hyce_gpu.hypergraph import Hypergraph
 from hyce_gpu.linked.candidates import LEAST_SPREAD
 from hyce_gpu.linked.walk import LEAST_WEIGHT
 from hyce_gpu.reasoning import Reasoning
-from hyce_gpu.reference import Plain, best_of, fuse
+from hyce_gpu.reference import Plain, best_of, fuse, split_paths
 
 
 def reason_one(
@@ -37,8 +37,7 @@ def reason_one(
     evidence = question.one_a_passage(score)
     retained = {edge: question.graph.members(edge) for edge in evidence}
     represented_by = fuse(evidence, retained, config)
-    paths = [edge for edge in evidence if represented_by[edge] == edge]
-    bar = config.support_threshold * max((score[edge] for edge in evidence), default=0.0)
+    paths, supporting, divergent = split_paths(evidence, represented_by, score, config)
     return Reasoning(
         hyperedges=selected,
         retrieval_score=[total[edge] for edge in selected],
@@ -51,8 +50,8 @@ def reason_one(
         retained=retained,
         fallback=False,
         paths=paths,
-        supporting=[edge for edge in paths if score[edge] >= bar],
-        divergent=[edge for edge in paths if score[edge] < bar],
+        supporting=supporting,
+        divergent=divergent,
         represented_by=represented_by,
         cut=cut,
     )

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import torch
 from hyce_kernels import propagation
-from hyce_kernels.ragged import is_member, lengths, rank_in_segment, segment_max, segment_sum
+from hyce_kernels.ragged import lengths, segment_max, segment_sum
 from torch import Tensor
 
 from hyce_gpu.config import EPSILON, Config
 from hyce_gpu.expand import Entry
 from hyce_gpu.hypergraph import Hypergraph
-from hyce_gpu.select import Subgraph
+from hyce_gpu.select import Subgraph, best_rows, entry_mask
 
 # What carries a hyperedge of no relevance: a way to a relevant one may lead through it.
 LEAST_WEIGHT = 0.05
@@ -36,8 +36,7 @@ def walk(
         relevance: of each hyperedge [H], in [0, 1]; weighs it in the walk.
         mixed: of each hyperedge [H], unscaled; the `seed_hyperedges` highest of a question start the walk.
     """
-    base = max(hypergraph.num_entities, 1)
-    is_entry = is_member(subgraph.entity_question * base + subgraph.entity, entry.question * base + entry.entity)
+    is_entry = entry_mask(hypergraph, subgraph, entry)
     rarity = 1 / hypergraph.passages.degree[subgraph.entity].clamp(min=1).double()
     from_hyperedges = _normalised(_seeds(subgraph, rarity, mixed, config), subgraph)
     from_entries = _normalised(rarity * is_entry, subgraph)
@@ -54,22 +53,13 @@ def _seeds(subgraph: Subgraph, rarity: Tensor, mixed: Tensor, config: Config) ->
     """What the best hyperedges give their entities [W]: a softmax over them, split by rarity within each."""
     counts = lengths(subgraph.edge_question, subgraph.num_questions)
     best = segment_max(mixed, counts)[subgraph.edge_question]
-    weight = torch.exp((mixed - best) / config.seed_temperature) * _is_seed(subgraph, mixed, config)
+    seeds = best_rows(subgraph, torch.arange(len(mixed), device=mixed.device), mixed, config.seed_hyperedges)
+    weight = torch.zeros_like(mixed)
+    weight[seeds] = torch.exp((mixed - best)[seeds] / config.seed_temperature)
     share = rarity[subgraph.entity_row]
     share = share / segment_sum(share, subgraph.edge_size)[subgraph.edge_row]
     given = weight[subgraph.edge_row] * share
     return torch.zeros_like(rarity).index_add_(0, subgraph.entity_row, given)
-
-
-def _is_seed(subgraph: Subgraph, mixed: Tensor, config: Config) -> Tensor:
-    """Which hyperedges are among the `seed_hyperedges` best of their question [H]; ties by lower id."""
-    by_id = torch.sort(subgraph.hyperedge, stable=True).indices
-    order = by_id[torch.sort(mixed[by_id].float(), descending=True, stable=True).indices]
-    order = order[torch.sort(subgraph.edge_question[order], stable=True).indices]
-    rank = rank_in_segment(subgraph.edge_question[order], subgraph.num_questions)
-    seed = torch.zeros(len(order), dtype=torch.bool, device=order.device)
-    seed[order] = rank < config.seed_hyperedges
-    return seed
 
 
 def _normalised(weight: Tensor, subgraph: Subgraph) -> Tensor:
