@@ -9,15 +9,10 @@ from pathlib import Path
 from hyce_gpu.answers_file import to_line
 from hyce_gpu.atomic import atomic_text
 from hyce_gpu.engine import Engine
-from hyce_gpu.ledger import Ledger
+from hyce_gpu.ledger import Ledger, ledger_path
 from hyce_gpu.progress import Advance, progress
 from hyce_gpu.questions import read_questions
 from hyce_gpu.schema import Answer, Question
-
-
-def ledger_path(out: Path) -> Path:
-    """Where the failures of an answers file are listed: beside it."""
-    return out.with_name(out.name + ".ledger.jsonl")
 
 
 def run_answer(

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from hyce_serving.generator import Generation, GenerationRequest, Generator
 
 from hyce_gpu import context
+from hyce_gpu.progress import Advance
 from hyce_gpu.schema import Answer, EvidencePath
 
 ANSWER_TOKENS = 128
@@ -46,6 +47,35 @@ class Prepared:
     answer: Answer
     shown: tuple[EvidencePath, ...]
     request: GenerationRequest | None
+
+
+def answer_all(
+    retrieved: Sequence[Answer],
+    titles_of: Callable[[Sequence[EvidencePath]], Mapping[str, str]],
+    generator: Generator,
+    segments: int,
+    choose: bool = False,
+    advance: Advance | None = None,
+) -> list[Answer]:
+    """The answers in order, all asked in one call; those that could not be retrieved stay as they are.
+
+    Args:
+        titles_of: the titles of the documents that paths come from.
+        advance: called with the number of questions that were just finished.
+    """
+    prepared = {
+        str(number): prepare(str(number), one, titles_of(one.paths), generator, segments, choose)
+        for number, one in enumerate(retrieved)
+        if one.status != "failed"
+    }
+    requests = [one.request for one in prepared.values() if one.request is not None]
+    if advance:
+        advance(len(retrieved) - len(requests))
+    replies = {reply.id: reply for reply in generator.generate(requests, advance)}
+    return [
+        finish(prepared[key], replies.get(key)) if (key := str(number)) in prepared else one
+        for number, one in enumerate(retrieved)
+    ]
 
 
 def prepare(

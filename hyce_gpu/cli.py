@@ -100,7 +100,8 @@ def answer(
     options: SetOption = None,
 ) -> None:
     """Answers a file of questions in batches."""
-    from hyce_gpu.answer_job import ledger_path, run_answer
+    from hyce_gpu.answer_job import run_answer
+    from hyce_gpu.ledger import ledger_path
 
     with _engine(store, llm, no_llm, encoder, device, options) as engine:
         counts, ledger = run_answer(engine, questions, out, batch_size)
@@ -176,7 +177,8 @@ def import_openie(
     corpus_out: Annotated[Path | None, typer.Option(help="Where to write the cache's passages as a corpus.")] = None,
 ) -> None:
     """Turns the entities and triples of an OpenIE cache into extraction records."""
-    from hyce_gpu.import_job import ledger_path, run_import
+    from hyce_gpu.import_job import run_import
+    from hyce_gpu.ledger import ledger_path
 
     counts, ledger = run_import(cache, out, corpus or [], corpus_out)
     typer.echo(json.dumps({"out": str(out), **counts}))
@@ -210,7 +212,7 @@ def _engine(
     if llm is None and not no_llm:
         say("no --llm given: evidence only")
     given = _parse_options(options)
-    config: Config = Config.paper(**given) if given.get("method") == "paper" else Config.linked(**given)
+    config: Config = Config.paper(**given) if given.get("method") == "paper" else Config.from_mapping(given)
     return Engine.open(store, encoder=encoder, llm=llm, config=config, device=device)
 
 

@@ -5,12 +5,11 @@ Knows names, ranges and defaults (SPEC.md, section 2). Knows nothing of tensors,
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
-from hyce_gpu.errors import ConfigError
+from hyce_gpu.errors import ConfigError, unknown
 
 EPSILON = 1e-12
 
@@ -43,9 +42,7 @@ class _Options:
         known = [field.name for field in fields(cls)]
         for name in options:
             if name not in known:
-                near = difflib.get_close_matches(name, known, n=1)
-                hint = f"; did you mean {near[0]!r}?" if near else f"; known options: {', '.join(known)}"
-                raise ConfigError(f"unknown option {name!r}{hint}")
+                raise ConfigError(unknown("option", name, known))
         return cls(**options)
 
 
@@ -144,7 +141,7 @@ class Config(_Options):
     @classmethod
     def linked(cls, **options: Any) -> Config:
         """Our method, the default, with single options changed by name."""
-        return cls.from_mapping({**options, "method": "linked"})
+        return cls.from_mapping({"method": "linked", **options})
 
     @classmethod
     def paper(cls, **options: Any) -> Config:

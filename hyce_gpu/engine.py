@@ -121,21 +121,9 @@ class Engine:
         retrieved = self.retrieve(questions)
         if self.generator is None:
             raise InputError("Engine.answer needs a model: Engine.open(path, llm=...)")
-        prepared = {
-            str(number): answering.prepare(
-                str(number), one, self.titles(one.paths), self.generator, self.config.context_segments, choose
-            )
-            for number, one in enumerate(retrieved)
-            if one.status != "failed"
-        }
-        requests = [one.request for one in prepared.values() if one.request is not None]
-        if advance:
-            advance(len(retrieved) - len(requests))
-        replies = {reply.id: reply for reply in self.generator.generate(requests, advance)}
-        return [
-            answering.finish(prepared[key], replies.get(key)) if (key := str(number)) in prepared else one
-            for number, one in enumerate(retrieved)
-        ]
+        return answering.answer_all(
+            retrieved, self.titles, self.generator, self.config.context_segments, choose, advance
+        )
 
     def reason(self, questions: Sequence[str]) -> tuple[list[list[int]], list[Reasoning]]:
         """The entry entities of each question and what follows from them, in ids of the store."""
@@ -163,8 +151,8 @@ class Engine:
         self, question: Question, entry: Sequence[int], found: Reasoning, texts: Sequence[EvidencePath]
     ) -> Answer:
         paths = [self._path(rank, edge, found) for rank, edge in enumerate((*found.supporting, *found.divergent), 1)]
-        rank = {path.hyperedge: path.rank for path in paths}
-        chains = tuple(self._chain(chain, rank) for chain in found.chains[:_CHAINS])
+        by_edge = {path.hyperedge: path for path in paths}
+        chains = tuple(self._chain(chain, by_edge) for chain in found.chains[:_CHAINS])
         paths = [path if path.hyperedge < self._num_hyperedges else replace(path, hyperedge=-1) for path in paths]
         paths += [replace(text, rank=rank) for rank, text in enumerate(texts, len(paths) + 1)]
         names = tuple(self._names[entity] for entity in entry)
@@ -194,19 +182,13 @@ class Engine:
             hyperedge,
         )  # fmt: skip
 
-    def _chain(self, chain: Chain, rank: Mapping[int, int]) -> EvidenceChain:
+    def _chain(self, chain: Chain, by_edge: Mapping[int, EvidencePath]) -> EvidenceChain:
         through = [chain.entry, *chain.bridges]
         steps = tuple(
-            ChainStep(rank[edge], edge, self._names[entity] if entity >= 0 else "", self._segment(edge))
+            ChainStep(by_edge[edge].rank, edge, self._names[entity] if entity >= 0 else "", by_edge[edge].segment)
             for edge, entity in zip(chain.hyperedges, through, strict=True)
         )
         return EvidenceChain(chain.score, steps)
-
-    def _segment(self, edge: int) -> str:
-        if edge < self._num_hyperedges:
-            segment: str = self.store.hyperedge(edge)["segment"]
-            return segment
-        return self.store.chunk(int(self._bare[edge - self._num_hyperedges]))[1]
 
     def _nearest_texts(self, vectors: np.ndarray, found: Sequence[Reasoning]) -> list[list[EvidencePath]]:
         """The nearest passages without hyperedges, where the context has room beside the paths."""
@@ -231,7 +213,7 @@ class Engine:
 
     def titles(self, paths: Sequence[EvidencePath]) -> dict[str, str]:
         """Titles of the documents that the paths come from, by id."""
-        return {source.doc_id: self.store.title(source.doc_id) for path in paths for source in path.sources}
+        return self.store.titles(paths)
 
 
 def _as_questions(questions: Iterable[str | Question]) -> list[Question]:

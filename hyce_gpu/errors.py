@@ -3,6 +3,11 @@
 The command line prints the message as one line and exits; a traceback is a defect.
 """
 
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+
 
 class HyceError(Exception):
     """Base of every error that this package raises on purpose."""
@@ -26,3 +31,10 @@ class MissingBackendError(HyceError):
 
 class OutputError(HyceError):
     """A result that cannot be written where it was asked for."""
+
+
+def unknown(kind: str, name: str, known: Sequence[str]) -> str:
+    """The message for a name that is not known: the nearest one, or all of them."""
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(known)}"
+    return f"unknown {kind} {name!r}{hint}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,15 +9,10 @@ from hyce_gpu.atomic import atomic_text
 from hyce_gpu.errors import InputError
 from hyce_gpu.extract.openie import read_openie
 from hyce_gpu.extract.records import write_records
-from hyce_gpu.ledger import Ledger
+from hyce_gpu.ledger import Ledger, ledger_path
 from hyce_gpu.progress import say
-from hyce_gpu.readers import read_corpus
+from hyce_gpu.readers import corpus_line, read_corpus
 from hyce_gpu.schema import Document
-
-
-def ledger_path(out: Path) -> Path:
-    """Where what was set aside is listed: beside the records."""
-    return out.with_name(out.name + ".ledger.jsonl")
 
 
 def run_import(
@@ -69,5 +63,4 @@ def _check_distinct(inputs: Sequence[Path], outputs: Sequence[Path]) -> None:
 
 def _write_corpus(documents: Sequence[Document], path: Path) -> None:
     with atomic_text(path, "the corpus") as file:
-        for document in documents:
-            file.write(json.dumps({"id": document.id, "title": document.title, "text": document.text}) + "\n")
+        file.writelines(map(corpus_line, documents))

@@ -23,6 +23,11 @@ class LedgerEntry:
     raw: str = ""
 
 
+def ledger_path(out: Path) -> Path:
+    """Where what was set aside from a result file is listed: beside it."""
+    return out.with_name(out.name + ".ledger.jsonl")
+
+
 class Ledger:
     """Collects entries in order; falsy while empty."""
 

@@ -6,6 +6,7 @@ is an error. Knows formats, not encodings (`text_files`) and not chunks.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -282,3 +283,8 @@ def _add_row(names: list[str], values: list[pa.Scalar], place: _Place, corpus: _
 
 
 _READERS = {".jsonl": _read_jsonl, ".txt": _read_plain, ".md": _read_markdown, ".parquet": _read_parquet}
+
+
+def corpus_line(document: Document) -> str:
+    """The document as a line of a corpus.jsonl, without metadata; reads back with the same id, title and text."""
+    return json.dumps({"id": document.id, "title": document.title, "text": document.text}) + "\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from hyce_gpu.lexical import Vocabulary
 from hyce_gpu.merge import Merged
 from hyce_gpu.passages import Terms
 from hyce_gpu.provenance import Provenance
-from hyce_gpu.schema import Chunk, Document, ExtractionRecord, Source
+from hyce_gpu.schema import Chunk, Document, EvidencePath, ExtractionRecord, Source
 from hyce_gpu.store_files import current_generation, new_generation, read_manifest
 
 _TABLES = ("documents", "chunks", "entities", "hyperedges", "merges", "terms")
@@ -174,16 +174,18 @@ class Store:
         """Unit vectors of all chunks with their titles [C, d]."""
         return self._arrays["chunk_vectors"]
 
-    def passage(self, row: int) -> int:
-        """The number of the chunk that a row stands in."""
-        return int(self._arrays["passage"][row])
-
     def chunk(self, number: int) -> tuple[Source, str]:
         """Where a chunk stands, and its text."""
         row = _row(self._tables["chunks"], number)
         document = _row(self._tables["documents"], row["document"])
         source = Source(document["id"], row["id"], row["start"], row["end"])
         return source, document["text"][row["start"] : row["end"]]
+
+    def chunk_sources(self) -> list[Source]:
+        """Where each chunk stands, without reading its text."""
+        names = self._tables["documents"].column("id").to_pylist()
+        rows = self._tables["chunks"].to_pylist()
+        return [Source(names[row["document"]], row["id"], row["start"], row["end"]) for row in rows]
 
     def document(self, doc_id: str) -> dict[str, Any]:
         """A row of the document table: id, title, source, metadata, text."""
@@ -192,6 +194,10 @@ class Store:
     def title(self, doc_id: str) -> str:
         title: str = self._tables["documents"].column("title")[self._document_number[doc_id]].as_py()
         return title
+
+    def titles(self, paths: Iterable[EvidencePath]) -> dict[str, str]:
+        """Titles of the documents that the paths come from, by id."""
+        return {source.doc_id: self.title(source.doc_id) for path in paths for source in path.sources}
 
     def _array(self, name: str) -> np.ndarray:
         path = self.generation / f"{name}.npy"

@@ -9,18 +9,17 @@ Knows files and bytes; what they mean is `store`'s.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
 import shutil
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from hyce_gpu.errors import OutputError, StoreError
+from hyce_gpu.lock import LOCK, only_writer
 
 FORMAT = "hyce-store/2"
 _CURRENT = "CURRENT"
@@ -82,7 +81,7 @@ def new_generation(root: Path, manifest: dict[str, Any]) -> Iterator[Path]:
     """
     try:
         _claim(root)
-        with _lock(root):
+        with only_writer(root, f"the store {root}"):
             draft = root / ".draft"
             shutil.rmtree(draft, ignore_errors=True)
             draft.mkdir()
@@ -99,27 +98,12 @@ def new_generation(root: Path, manifest: dict[str, Any]) -> Iterator[Path]:
 def _claim(root: Path) -> None:
     if root.exists() and not root.is_dir():
         raise OutputError(f"cannot write the store {root}: it is a file, a store is a directory")
-    ours = {_CURRENT, "LOCK", ".draft", "ledger.jsonl"}
+    ours = {_CURRENT, LOCK, ".draft", "ledger.jsonl"}
     if root.is_dir() and not (root / _CURRENT).exists():
         foreign = [p.name for p in root.iterdir() if p.name not in ours and not p.name.startswith(_PREFIX)]
         if foreign:
             raise OutputError(f"{root} is not a store and not empty (it holds {foreign[0]!r}); name another directory")
     root.mkdir(parents=True, exist_ok=True)
-
-
-@contextmanager
-def _lock(root: Path) -> Iterator[None]:
-    """One writer at a time; the lock goes with its process, however that ends."""
-    with (root / "LOCK").open("a+", encoding="utf-8") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            file.seek(0)
-            raise OutputError(f"the store {root} is being written by {file.read().strip()}; wait for it") from error
-        file.truncate(0)
-        file.write(f"process {os.getpid()} on {socket.gethostname()}")
-        file.flush()
-        yield
 
 
 def _seal(draft: Path, manifest: dict[str, Any]) -> None:

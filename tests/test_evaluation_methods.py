@@ -38,6 +38,9 @@ class _Chunks:
         doc, text = self._chunks[number]
         return Source(doc, f"{doc}#{number}", 0, len(text)), text
 
+    def chunk_sources(self) -> list[Source]:
+        return [self.chunk(number)[0] for number in range(len(self._chunks))]
+
     def title(self, doc: str) -> str:
         return f"Title {doc}"
 

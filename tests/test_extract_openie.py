@@ -11,8 +11,8 @@ import pytest
 from hyce_gpu.errors import InputError, OutputError
 from hyce_gpu.extract.openie import read_openie
 from hyce_gpu.extract.records import read_records
-from hyce_gpu.import_job import ledger_path, run_import
-from hyce_gpu.ledger import Ledger
+from hyce_gpu.import_job import run_import
+from hyce_gpu.ledger import Ledger, ledger_path
 from hyce_gpu.merge import merge
 from hyce_gpu.readers import read_corpus
 from hyce_gpu.schema import Document, ExtractedHyperedge, Relation

@@ -115,4 +115,6 @@ def test_an_option_of_the_other_method_is_refused() -> None:
         Config.linked(beta=0.3)
     with pytest.raises(ConfigError, match="weight_link is an option of the method 'linked'"):
         Config.paper(weight_link=0.3)
+    with pytest.raises(ConfigError, match="method must be one of linked, paper, found 'papre'"):
+        Config.linked(method="papre")
     assert Config() == Config.linked()

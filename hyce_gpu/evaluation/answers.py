@@ -1,21 +1,18 @@
-"""Retrieved evidence → answers of one model, with the same prompt and the same budget for every method.
+"""What is written of an answer: its measures, its passages, and what the model read.
 
-Knows how a batch is answered and what is written of it. Knows nothing of how the evidence was found.
+Knows the lines of a result file. Knows nothing of how the evidence was found.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
-
-from hyce_serving.generator import Generator
 
 from hyce_gpu import answering
 from hyce_gpu.evaluation.chunk_paths import DISTINCT_PASSAGES
 from hyce_gpu.evaluation.scores import answer_scores, expected_answers, labels, retrieval_scores
 from hyce_gpu.measures import passages
-from hyce_gpu.progress import Advance
 from hyce_gpu.schema import Answer, Question
 from hyce_gpu.store import Store
 
@@ -24,29 +21,6 @@ def prompt_described() -> Mapping[str, Any]:
     """What would have to be the same for the same requests."""
     schema = json.dumps(answering.SCHEMA, sort_keys=True)
     return {"instruction": answering.INSTRUCTION, "schema": schema, "tokens": answering.ANSWER_TOKENS}
-
-
-def answered(
-    retrieved: Sequence[Answer], store: Store, generator: Generator, segments: int, advance: Advance
-) -> list[Answer]:
-    """The answers in order; those that could not be asked stay as they are."""
-    prepared = {
-        str(number): _prepare(str(number), one, store, generator, segments)
-        for number, one in enumerate(retrieved)
-        if one.status != "failed"
-    }
-    asked = [one.request for one in prepared.values() if one.request is not None]
-    advance(len(retrieved) - len(asked))
-    replies = {reply.id: reply for reply in generator.generate(asked, advance)}
-    return [
-        answering.finish(prepared[key], replies.get(key)) if (key := str(number)) in prepared else one
-        for number, one in enumerate(retrieved)
-    ]
-
-
-def _prepare(key: str, one: Answer, store: Store, generator: Generator, segments: int) -> answering.Prepared:
-    titles = {source.doc_id: store.title(source.doc_id) for path in one.paths for source in path.sources}
-    return answering.prepare(key, one, titles, generator, segments, False)
 
 
 def to_row(question: Question, answer: Answer, store: Store, segments: int, has_model: bool) -> dict[str, Any]:

@@ -25,7 +25,7 @@ class ChunkPaths:
     @cached_property
     def sources(self) -> list[Source]:
         """Where each chunk stands, by its number."""
-        return [self._store.chunk(number)[0] for number in range(self._store.counts["chunks"])]
+        return self._store.chunk_sources()
 
     def texts(self) -> list[str]:
         """Each chunk with its title, by its number: what lexical methods read."""

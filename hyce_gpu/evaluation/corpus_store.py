@@ -14,6 +14,7 @@ from hyce_gpu.atomic import atomic_text
 from hyce_gpu.errors import StoreError
 from hyce_gpu.index_job import run_index
 from hyce_gpu.progress import say
+from hyce_gpu.readers import corpus_line
 from hyce_gpu.schema import Document
 from hyce_gpu.store import Store
 
@@ -24,7 +25,7 @@ def store_of(documents: Sequence[Document], out: Path, encoder: str | None, devi
     Raises:
         OutputError: it cannot be written.
     """
-    text = "".join(_line(document) + "\n" for document in documents)
+    text = "".join(map(corpus_line, documents))
     made_from = {"corpus": hashlib.sha256(text.encode()).hexdigest(), "encoder": encoder}
     root, key_file = out / "store", out / "store.key.json"
     store = _same_store(root, key_file, made_from)
@@ -69,8 +70,3 @@ def _same_store(root: Path, key_file: Path, made_from: dict[str, str | None]) ->
     except (OSError, ValueError, StoreError):
         # Nothing was built yet, or not to the end: it is built now.
         return None
-
-
-def _line(document: Document) -> str:
-    fields = {"id": document.id, "title": document.title, "text": document.text}
-    return json.dumps(fields, ensure_ascii=True)

@@ -5,18 +5,17 @@ Beside `NAME.jsonl` stands `NAME.key.json`: what the lines were made from. Knows
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
-import socket
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 from hyce_gpu.atomic import atomic_text
 from hyce_gpu.errors import OutputError
+from hyce_gpu.lock import only_writer
 from hyce_gpu.progress import say
 
 
@@ -105,18 +104,10 @@ def only_process(out: Path) -> Iterator[None]:
     Raises:
         OutputError: another process holds it, or it cannot be written.
     """
-    with _writing(out):
-        out.mkdir(parents=True, exist_ok=True)
-        lock = (out / "LOCK").open("a+", encoding="utf-8")
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            lock.seek(0)
-            raise OutputError(f"{out} is being written by {lock.read().strip()}; wait for it") from error
-        lock.truncate(0)
-        lock.write(f"process {os.getpid()} on {socket.gethostname()}")
-        lock.flush()
+    with ExitStack() as held:
+        with _writing(out):
+            out.mkdir(parents=True, exist_ok=True)
+            held.enter_context(only_writer(out, str(out)))
         yield
 
 

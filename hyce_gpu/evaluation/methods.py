@@ -5,7 +5,6 @@ Knows how each is made. A method is cheap to make; what it needs is loaded by `l
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +13,7 @@ from typing import Any, Protocol
 from hyce_serving.encoder import Encoder
 
 from hyce_gpu.config import Config
-from hyce_gpu.errors import InputError
+from hyce_gpu.errors import InputError, unknown
 from hyce_gpu.evaluation.ablations import EngineMethod, Unassembled, hyperedge_confidence, retrieval_score
 from hyce_gpu.evaluation.chunk_paths import ChunkPaths
 from hyce_gpu.evaluation.dense import Dense
@@ -106,9 +105,7 @@ def parse_names(text: str) -> list[str]:
     names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     for name in names:
         if name not in NAMES:
-            near = difflib.get_close_matches(name, NAMES, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(NAMES)}"
-            raise InputError(f"unknown method {name!r}{hint}")
+            raise InputError(unknown("method", name, NAMES))
     if not names:
         raise InputError(f"no method is named; there are {', '.join(NAMES)}")
     return names

@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 
 from hyce_serving.generator import Generator
 
+from hyce_gpu.answering import answer_all
 from hyce_gpu.evaluation import judge
-from hyce_gpu.evaluation.answers import answered, to_row
+from hyce_gpu.evaluation.answers import to_row
 from hyce_gpu.evaluation.journal import Journal
 from hyce_gpu.evaluation.methods import Method
 from hyce_gpu.progress import progress
@@ -45,7 +46,7 @@ def answer_missing(
             if generator is None:
                 advance(len(batch))
             else:
-                answers = answered(answers, store, generator, segments, advance)
+                answers = answer_all(answers, store.titles, generator, segments, advance=advance)
             seconds = {
                 "retrieval": retrieval / len(batch),
                 "answer": (time.perf_counter() - started) / len(batch) if generator else 0.0,
