@@ -150,10 +150,10 @@ class Engine:
     def _answer(
         self, question: Question, entry: Sequence[int], found: Reasoning, texts: Sequence[EvidencePath]
     ) -> Answer:
-        paths = [self._path(rank, edge, found) for rank, edge in enumerate((*found.supporting, *found.divergent), 1)]
-        by_edge = {path.hyperedge: path for path in paths}
+        ranked = enumerate((*found.supporting, *found.divergent), 1)
+        by_edge = {edge: self._path(rank, edge, found) for rank, edge in ranked}
         chains = tuple(self._chain(chain, by_edge) for chain in found.chains[:_CHAINS])
-        paths = [path if path.hyperedge < self._num_hyperedges else replace(path, hyperedge=-1) for path in paths]
+        paths = list(by_edge.values())
         paths += [replace(text, rank=rank) for rank, text in enumerate(texts, len(paths) + 1)]
         names = tuple(self._names[entity] for entity in entry)
         return Answer(
@@ -163,16 +163,14 @@ class Engine:
     def _path(self, rank: int, edge: int, found: Reasoning) -> EvidencePath:
         place = found.evidence.index(edge)
         role = "supporting" if edge in found.supporting else "divergent"
-        role = role if edge < self._num_hyperedges else "text"
         return self.evidence_path(rank, role, edge, found.evidence_score[place], found.terms[place])
 
     def evidence_path(
         self, rank: int, role: str, hyperedge: int, score: float, terms: Mapping[str, float]
     ) -> EvidencePath:
-        """A hyperedge with its texts; for the row of a chunk that gave no hyperedge, the chunk."""
+        """A hyperedge with its texts; for the row of a chunk that gave no hyperedge, the chunk, in the role "text"."""
         if hyperedge >= self._num_hyperedges:
-            text = self._text(hyperedge - self._num_hyperedges, score)
-            return replace(text, rank=rank, role=role, terms=terms, hyperedge=hyperedge)
+            return replace(self._text(hyperedge - self._num_hyperedges, score), rank=rank, terms=terms)
         row = self.store.hyperedge(hyperedge)
         pointer = self._hypergraph.member_pointer
         members = self._hypergraph.member[pointer[hyperedge] : pointer[hyperedge + 1]].tolist()
@@ -185,8 +183,8 @@ class Engine:
     def _chain(self, chain: Chain, by_edge: Mapping[int, EvidencePath]) -> EvidenceChain:
         through = [chain.entry, *chain.bridges]
         steps = tuple(
-            ChainStep(by_edge[edge].rank, edge, self._names[entity] if entity >= 0 else "", by_edge[edge].segment)
-            for edge, entity in zip(chain.hyperedges, through, strict=True)
+            ChainStep(path.rank, path.hyperedge, self._names[entity] if entity >= 0 else "", path.segment)
+            for path, entity in zip((by_edge[edge] for edge in chain.hyperedges), through, strict=True)
         )
         return EvidenceChain(chain.score, steps)
 
