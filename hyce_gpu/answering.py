@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from hyce_serving.generator import Generation, GenerationRequest, Generator
 
 from hyce_gpu import context
+from hyce_gpu.context import Layout, PassageOf
 from hyce_gpu.progress import Advance
 from hyce_gpu.schema import Answer, EvidencePath
 
@@ -51,20 +52,20 @@ class Prepared:
 
 def answer_all(
     retrieved: Sequence[Answer],
-    titles_of: Callable[[Sequence[EvidencePath]], Mapping[str, str]],
+    passage_of: PassageOf,
     generator: Generator,
-    segments: int,
+    layout: Layout,
     choose: bool = False,
     advance: Advance | None = None,
 ) -> list[Answer]:
     """The answers in order, all asked in one call; those that could not be retrieved stay as they are.
 
     Args:
-        titles_of: the titles of the documents that paths come from.
+        passage_of: the passage that a path stands in.
         advance: called with the number of questions that were just finished.
     """
     prepared = {
-        str(number): prepare(str(number), one, titles_of(one.paths), generator, segments, choose)
+        str(number): prepare(str(number), one, passage_of, generator, layout, choose)
         for number, one in enumerate(retrieved)
         if one.status != "failed"
     }
@@ -79,19 +80,18 @@ def answer_all(
 
 
 def prepare(
-    request_id: str, retrieved: Answer, titles: Mapping[str, str], generator: Generator, segments: int, choose: bool
+    request_id: str, retrieved: Answer, passage_of: PassageOf, generator: Generator, layout: Layout, choose: bool
 ) -> Prepared:
     """Builds the request for one question.
 
     Args:
         choose: bind the reply to the entities of the shown evidence, yes and no; for models too small to be free.
     """
-    paths = context.context_paths(retrieved.paths, segments)
-
+    paths = context.context_paths(retrieved.paths, layout)
     instruction = CHOICE_INSTRUCTION if choose else INSTRUCTION
 
     def messages(shown: Sequence[EvidencePath]) -> tuple[Mapping[str, str], ...]:
-        return _messages(instruction, retrieved.question, shown, titles)
+        return _messages(instruction, retrieved.question, context.render(shown, passage_of, layout.unit))
 
     def tokens(shown: Sequence[EvidencePath]) -> int:
         return generator.count_tokens(messages(shown))
@@ -121,11 +121,8 @@ def finish(prepared: Prepared, reply: Generation | None) -> Answer:
     return replace(answer, status="answered", answer=text, citations=citations)
 
 
-def _messages(
-    instruction: str, question: str, shown: Sequence[EvidencePath], titles: Mapping[str, str]
-) -> tuple[Mapping[str, str], ...]:
-    evidence = context.render(shown, titles) or "(none)"
-    user = f"Evidence:\n\n{evidence}\n\nQuestion: {question}"
+def _messages(instruction: str, question: str, evidence: str) -> tuple[Mapping[str, str], ...]:
+    user = f"Evidence:\n\n{evidence or '(none)'}\n\nQuestion: {question}"
     return ({"role": "system", "content": instruction}, {"role": "user", "content": user})
 
 

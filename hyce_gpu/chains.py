@@ -18,7 +18,7 @@ from torch import Tensor
 from hyce_gpu.assemble import Assembly
 from hyce_gpu.config import EPSILON, Config
 from hyce_gpu.hypergraph import Hypergraph
-from hyce_gpu.linked.evidence import bridge_weight, is_subject
+from hyce_gpu.linked.bridges import bridge_weight, is_subject
 from hyce_gpu.select import Subgraph
 
 

@@ -47,11 +47,12 @@ class _Options:
 
 
 METHODS = ("linked", "paper")
+CONTEXT_UNITS = ("passage", "segment")
 
 # What `Config.paper` has otherwise; see SPEC.md, section 2, for each step.
 _PAPER: Mapping[str, Any] = {
     "method": "paper", "entry_entities": 5, "max_hyperedges": 64, "restart": 0.5, "propagation_steps": 10,
-    "weight_entry": 0.2, "weight_propagation": 0.2, "overlap_threshold": 0.8,
+    "weight_entry": 0.2, "weight_propagation": 0.2, "overlap_threshold": 0.8, "context_unit": "segment",
 }  # fmt: skip
 _PAPER_ONLY = (
     "expansion_hops", "candidate_budget", "beta", "alpha", "entity_threshold", "weight_coverage", "weight_extraction",
@@ -110,9 +111,14 @@ class Config(_Options):
     support_threshold: float = 0.6
     chain_hyperedges: int = 4
     context_segments: int = 6
+    # What the model reads of a path: its whole passage, or its segment alone.
+    context_unit: str = "passage"
 
     def __post_init__(self) -> None:
         _require(self.method in METHODS, "method", self.method, f"one of {', '.join(METHODS)}")
+        _require(
+            self.context_unit in CONTEXT_UNITS, "context_unit", self.context_unit, f"one of {', '.join(CONTEXT_UNITS)}"
+        )
         fractions = (
             "beta", "alpha", "restart", "entity_threshold", "overlap_threshold", "support_threshold",
             "weight_coverage", "weight_propagation", "weight_extraction", "weight_entry", "weight_relation",

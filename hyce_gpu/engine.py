@@ -15,6 +15,7 @@ from hyce_serving.generator import Generator
 from hyce_gpu import answering, encoders
 from hyce_gpu.chains import Chain
 from hyce_gpu.config import Config
+from hyce_gpu.context import Layout
 from hyce_gpu.devices import choose_device
 from hyce_gpu.entry import NameLinker
 from hyce_gpu.errors import InputError
@@ -122,7 +123,7 @@ class Engine:
         if self.generator is None:
             raise InputError("Engine.answer needs a model: Engine.open(path, llm=...)")
         return answering.answer_all(
-            retrieved, self.titles, self.generator, self.config.context_segments, choose, advance
+            retrieved, self.store.passage, self.generator, Layout.of(self.config), choose, advance
         )
 
     def reason(self, questions: Sequence[str]) -> tuple[list[list[int]], list[Reasoning]]:

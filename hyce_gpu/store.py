@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import torch
 
 from hyce_gpu import tables
+from hyce_gpu.context import Passage
 from hyce_gpu.entity_index import EntityIndex
 from hyce_gpu.errors import StoreError
 from hyce_gpu.extract.records import write_records
@@ -194,6 +195,13 @@ class Store:
     def title(self, doc_id: str) -> str:
         title: str = self._tables["documents"].column("title")[self._document_number[doc_id]].as_py()
         return title
+
+    def passage(self, path: EvidencePath) -> Passage:
+        """The chunk that a path stands in, under the title of its document."""
+        title = self.title(path.sources[0].doc_id)
+        if path.hyperedge < 0:
+            return Passage(title, path.segment)
+        return Passage(title, self.chunk(int(self._arrays["passage"][path.hyperedge]))[1])
 
     def titles(self, paths: Iterable[EvidencePath]) -> dict[str, str]:
         """Titles of the documents that the paths come from, by id."""

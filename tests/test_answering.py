@@ -9,9 +9,8 @@ import pytest
 from hyce_serving.generator import Generation, Generator
 
 from hyce_gpu.answering import ANSWER_TOKENS, INSTRUCTION, Prepared, finish, prepare
+from hyce_gpu.context import Layout, Passage
 from hyce_gpu.schema import Answer, EvidencePath, Relation, Source
-
-TITLES = {"d": "Document"}
 
 
 class _Words:
@@ -22,9 +21,9 @@ class _Words:
         return sum(len(message["content"].split()) for message in messages)
 
 
-def _path(rank: int, role: str, words: int = 10) -> EvidencePath:
+def _path(rank: int, role: str, words: int = 10, chunk: str = "d#0") -> EvidencePath:
     relation = Relation("Ada", "met", f"Name{rank}", 0.5)
-    source = Source("d", "d#0", 0, 10)
+    source = Source("d", chunk, 0, 10)
     text = f"segment{rank} " * words
     return EvidencePath(rank, role, 1 / rank, {}, 0.9, ("Ada", f"Name{rank}"), text, (relation,), (source,))
 
@@ -33,22 +32,38 @@ def _retrieved(*paths: EvidencePath) -> Answer:
     return Answer("q", "Whom did Ada meet?", "retrieved", paths=paths)
 
 
-def _prepare(answer: Answer, window: int = 10_000, segments: int = 6, choose: bool = False) -> Prepared:
-    return prepare("0", answer, TITLES, cast(Generator, _Words(window)), segments, choose)
+def _passage(path: EvidencePath) -> Passage:
+    return Passage("Document", f"around {path.segment}")
+
+
+def _prepare(
+    answer: Answer, window: int = 10_000, segments: int = 6, choose: bool = False, unit: str = "segment"
+) -> Prepared:
+    return prepare("0", answer, _passage, cast(Generator, _Words(window)), Layout(segments, unit), choose)
 
 
 def _reply(text: str, reason: str = "stop") -> Generation:
     return Generation("0", text, reason, 100, 5)
 
 
-def test_supporting_paths_come_first_and_no_more_than_the_context_holds() -> None:
-    prepared = _prepare(_retrieved(_path(1, "divergent"), _path(2, "supporting"), _path(3, "text")), segments=2)
-    assert [path.rank for path in prepared.shown] == [2, 1]
+def test_paths_come_in_their_rank_and_no_more_than_the_context_holds() -> None:
+    prepared = _prepare(_retrieved(_path(2, "divergent"), _path(1, "supporting"), _path(3, "text")), segments=2)
+    assert [path.rank for path in prepared.shown] == [1, 2]
     assert prepared.request is not None
     user = prepared.request.messages[1]["content"]
-    assert user.index("[1] supporting evidence, score 0.50") < user.index("[2] divergent evidence, score 1.00")
+    assert user.index("[1] supporting evidence, score 1.00") < user.index("[2] divergent evidence, score 0.50")
     assert "Relation: Ada | met | Name2 (0.50)" in user
     assert user.endswith("Question: Whom did Ada meet?")
+
+
+def test_a_passage_is_shown_once_for_all_its_paths_under_its_title() -> None:
+    paths = (_path(1, "supporting", 1), _path(2, "supporting", 1), _path(3, "divergent", 1, "d#1"))
+    prepared = _prepare(_retrieved(*paths), segments=2, unit="passage")
+    assert [path.rank for path in prepared.shown] == [1, 3]
+    assert prepared.request is not None
+    user = prepared.request.messages[1]["content"]
+    assert user.startswith("Evidence:\n\n[1] Document\naround segment1")
+    assert "[2] Document\naround segment3" in user
 
 
 def test_a_context_that_is_too_long_loses_its_weakest_segments() -> None:
@@ -66,9 +81,9 @@ def test_a_question_longer_than_the_window_fails_alone_and_keeps_its_evidence() 
 
 
 def test_citations_are_ranks_of_what_was_shown() -> None:
-    prepared = _prepare(_retrieved(_path(1, "divergent"), _path(2, "supporting")))
-    answer = finish(prepared, _reply('{"answer": "Name2", "evidence": [1, 9, "x"]}'))
-    assert (answer.status, answer.answer, answer.citations, answer.context) == ("answered", "Name2", (2,), (2, 1))
+    prepared = _prepare(_retrieved(_path(3, "supporting"), _path(7, "divergent")))
+    answer = finish(prepared, _reply('{"answer": "Name7", "evidence": [2, 9, "x"]}'))
+    assert (answer.status, answer.answer, answer.citations, answer.context) == ("answered", "Name7", (7,), (3, 7))
     assert answer.usage == {"prompt_tokens": 100, "completion_tokens": 5}
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from hyce_gpu.context import Layout
 from hyce_gpu.evaluation.judge import ACCURACY, FAITHFULNESS, RELEVANCE
 from hyce_gpu.evaluation.plot import plot_recall
 from hyce_gpu.evaluation.scores import RECALLS, answer_scores, labels, retrieval_scores
@@ -104,14 +105,14 @@ def _path(rank: int, role: str, doc: str) -> EvidencePath:
     return EvidencePath(rank, role, 1.0, {}, 1.0, (), "", (), (Source(doc, f"{doc}#0", 0, 1),))
 
 
-def test_recall_counts_distinct_passages_and_the_context_has_its_own_order() -> None:
-    paths = [_path(1, "divergent", "a"), _path(2, "divergent", "a"), _path(3, "supporting", "b")]
-    scores = retrieval_scores(paths, ["a", "b"], segments=1)
-    # Two distinct passages among three paths; a context of one segment holds the supporting one.
+def test_recall_counts_distinct_passages_and_the_context_its_own_measure() -> None:
+    paths = [_path(1, "supporting", "a"), _path(2, "supporting", "a"), _path(3, "divergent", "b")]
+    scores = retrieval_scores(paths, ["a", "b"], layout=Layout(1, "segment"))
+    # Two distinct passages among three paths; a context of one segment holds the first one.
     assert scores["recall@2"] == 1.0
     assert scores["recall@context"] == 0.5
-    assert retrieval_scores(paths, [], segments=1) == {}
-    assert retrieval_scores([], ["a"], segments=1)["recall@15"] == 0.0
+    assert retrieval_scores(paths, [], layout=Layout(1, "segment")) == {}
+    assert retrieval_scores([], ["a"], layout=Layout(1, "segment"))["recall@15"] == 0.0
 
 
 def test_answers_are_compared_with_every_expected_one_and_failures_score_0() -> None:

@@ -10,23 +10,35 @@ from collections.abc import Mapping
 from typing import Any
 
 from hyce_gpu import answering
+from hyce_gpu.context import Layout, Passage, render, shown_text
 from hyce_gpu.evaluation.chunk_paths import DISTINCT_PASSAGES
 from hyce_gpu.evaluation.scores import answer_scores, expected_answers, labels, retrieval_scores
 from hyce_gpu.measures import passages
-from hyce_gpu.schema import Answer, Question
+from hyce_gpu.schema import Answer, EvidencePath, Question, Relation, Source
 from hyce_gpu.store import Store
 
+# One path as the model would read it: another layout of the context is another prompt.
+_EXAMPLE = EvidencePath(
+    1, "supporting", 0.5, {}, 0.5, ("E",), "S", (Relation("H", "p", "T", 0.5),), (Source("d", "d#0", 0, 1),)
+)
 
-def prompt_described() -> Mapping[str, Any]:
+
+def prompt_described(layout: Layout) -> Mapping[str, Any]:
     """What would have to be the same for the same requests."""
+    example = render((_EXAMPLE,), lambda _: Passage("T", "P"), layout.unit)
     schema = json.dumps(answering.SCHEMA, sort_keys=True)
-    return {"instruction": answering.INSTRUCTION, "schema": schema, "tokens": answering.ANSWER_TOKENS}
+    return {
+        "instruction": answering.INSTRUCTION,
+        "schema": schema,
+        "tokens": answering.ANSWER_TOKENS,
+        "example": example,
+    }
 
 
-def to_row(question: Question, answer: Answer, store: Store, segments: int, has_model: bool) -> dict[str, Any]:
+def to_row(question: Question, answer: Answer, store: Store, layout: Layout, has_model: bool) -> dict[str, Any]:
     """The line of one question, without its times."""
     expected, supporting = expected_answers(question), labels(question)
-    measures = retrieval_scores(answer.paths, supporting, segments)
+    measures = retrieval_scores(answer.paths, supporting, layout)
     if has_model:
         measures |= answer_scores(answer, expected)
     return {
@@ -39,20 +51,17 @@ def to_row(question: Question, answer: Answer, store: Store, segments: int, has_
         "error": answer.error,
         "passages": passages(answer.paths)[:DISTINCT_PASSAGES],
         "measures": measures,
-        "context": _shown(answer, store),
+        "context": _shown(answer, store, layout.unit),
         "citations": list(answer.citations),
         "usage": dict(answer.usage),
     }
 
 
-def _shown(answer: Answer, store: Store) -> list[dict[str, str]]:
+def _shown(answer: Answer, store: Store, unit: str) -> list[dict[str, str]]:
     """What the model read, in its order: a judge reads it again, also in a later run."""
     by_rank = {path.rank: path for path in answer.paths}
+    shown = [(by_rank[rank], store.passage(by_rank[rank])) for rank in answer.context]
     return [
-        {
-            "passage": by_rank[rank].sources[0].doc_id,
-            "title": store.title(by_rank[rank].sources[0].doc_id),
-            "segment": by_rank[rank].segment,
-        }
-        for rank in answer.context
+        {"passage": path.sources[0].doc_id, "title": passage.title, "segment": shown_text(path, passage, unit)}
+        for path, passage in shown
     ]

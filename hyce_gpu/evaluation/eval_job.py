@@ -19,6 +19,7 @@ from hyce_serving.generator import Generator
 
 from hyce_gpu.atomic import atomic_text
 from hyce_gpu.config import Config
+from hyce_gpu.context import Layout
 from hyce_gpu.devices import choose_device
 from hyce_gpu.errors import InputError
 from hyce_gpu.evaluation import judge
@@ -52,7 +53,7 @@ class EvalOptions:
     limit: int | None = None
     store: Path | None = None
     batch_size: int = 256
-    # Options of `linked`; context_segments is everyone's.
+    # Options of `linked`; those of the context are everyone's.
     options: Mapping[str, Any] = field(default_factory=dict)
     device: str = "auto"
     encoder: str | None = None
@@ -130,19 +131,19 @@ class _Run:
         return stack.enter_context(self._open_generator(model)) if model is not None else None
 
     def _answers(self, method: Method, generator: Generator | None) -> Journal:
-        segments = self._shared.config.context_segments
+        layout = Layout.of(self._shared.config)
         made_from = {
             "questions": _checksum(self._data.questions),
             "store": manifest_checksum(self._shared.store),
             "encoder": self._shared.encoder.name,
             "method": {"name": method.name, **method.describe()},
             "llm": generator.describe() if generator else None,
-            "context_segments": segments,
-            "prompt": prompt_described() if generator else None,
+            "context": asdict(layout),
+            "prompt": prompt_described(layout) if generator else None,
         }
         journal = open_journal(self._options.out / f"{method.name}.jsonl", made_from)
         size = self._options.batch_size
-        answer_missing(journal, method, self._data.questions, self._shared.store, generator, segments, size)
+        answer_missing(journal, method, self._data.questions, self._shared.store, generator, layout, size)
         return journal
 
     def _judged(self, name: str, answers: Journal, generator: Generator) -> Journal:
@@ -172,7 +173,7 @@ def _described(options: EvalOptions, data: Dataset, shared: Shared) -> dict[str,
             "without_expected_answer": sum(not expected_answers(question) for question in data.questions),
         },
         "recall_at": list(RECALL_AT),
-        "context_segments": shared.config.context_segments,
+        "context": asdict(Layout.of(shared.config)),
         "llm": options.llm,
         "judge": options.judge,
         "seed": options.seed,

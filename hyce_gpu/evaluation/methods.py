@@ -41,7 +41,7 @@ class Method(Protocol):
 class Shared:
     store: Store
     encoder: Encoder
-    # Of the method `linked`; its context_segments are everyone's.
+    # Of the method `linked`; what it says of the context is everyone's.
     config: Config
     device: str
 
@@ -50,7 +50,8 @@ class Shared:
         return ChunkPaths(self.store)
 
     def paper(self, **options: Any) -> Config:
-        return Config.paper(context_segments=self.config.context_segments, **options)
+        shown = {"context_segments": self.config.context_segments, "context_unit": self.config.context_unit}
+        return Config.paper(**shown, **options)
 
     def engine(self) -> tuple[Store, Encoder, str]:
         return self.store, self.encoder, self.device

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from hyce_serving.generator import Generator
 
 from hyce_gpu.answering import answer_all
+from hyce_gpu.context import Layout
 from hyce_gpu.evaluation import judge
 from hyce_gpu.evaluation.answers import to_row
 from hyce_gpu.evaluation.journal import Journal
@@ -29,7 +30,7 @@ def answer_missing(
     questions: Sequence[Question],
     store: Store,
     generator: Generator | None,
-    segments: int,
+    layout: Layout,
     batch_size: int,
 ) -> None:
     """Retrieves, and with a generator answers, the questions that the journal lacks."""
@@ -46,13 +47,13 @@ def answer_missing(
             if generator is None:
                 advance(len(batch))
             else:
-                answers = answer_all(answers, store.titles, generator, segments, advance=advance)
+                answers = answer_all(answers, store.passage, generator, layout, advance=advance)
             seconds = {
                 "retrieval": retrieval / len(batch),
                 "answer": (time.perf_counter() - started) / len(batch) if generator else 0.0,
             }
             rows = [
-                to_row(question, answer, store, segments, generator is not None)
+                to_row(question, answer, store, layout, generator is not None)
                 for question, answer in zip(batch, answers, strict=True)
             ]
             journal.append([{**row, "seconds": seconds} for row in rows])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hyce_gpu.context import context_paths
+from hyce_gpu.context import Layout, context_paths
 from hyce_gpu.measures import exact_match, passages, recall, token_f1
 from hyce_gpu.schema import Answer, EvidencePath, Question
 
@@ -33,12 +33,12 @@ def expected_answers(question: Question) -> list[str]:
     return [answer, *(str(alias) for alias in aliases)] if isinstance(aliases, list) else [answer]
 
 
-def retrieval_scores(paths: Sequence[EvidencePath], supporting: Sequence[str], segments: int) -> dict[str, float]:
-    """Recall among the first k passages, and in the `segments` paths that a context holds; empty without labels."""
+def retrieval_scores(paths: Sequence[EvidencePath], supporting: Sequence[str], layout: Layout) -> dict[str, float]:
+    """Recall among the first k passages, and in what a context holds; empty without labels."""
     if not supporting:
         return {}
     found = passages(paths)
-    in_context = passages(context_paths(paths, segments))
+    in_context = passages(context_paths(paths, layout))
     scores = {f"recall@{k}": recall(found, supporting, k) for k in RECALL_AT}
     return {**scores, RECALL_IN_CONTEXT: recall(in_context, supporting, len(in_context))}
 

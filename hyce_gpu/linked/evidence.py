@@ -12,21 +12,9 @@ from torch import Tensor
 from hyce_gpu.assemble import Assembly, fuse_units
 from hyce_gpu.config import EPSILON, Config
 from hyce_gpu.hypergraph import Hypergraph
+from hyce_gpu.linked.bridges import bridge_weight, is_subject
 from hyce_gpu.linked.walk import Walked
 from hyce_gpu.select import Subgraph, best_rows
-
-
-def bridge_weight(hypergraph: Hypergraph, subgraph: Subgraph, is_entry: Tensor, config: Config) -> Tensor:
-    """How much each incidence's entity counts as a bridge [N]; what the question names itself bridges little."""
-    entity = subgraph.entity[subgraph.entity_row]
-    factor = torch.where(is_entry[subgraph.entity_row], config.entry_bridge, 1.0)
-    return hypergraph.passages.specificity[entity] * factor
-
-
-def is_subject(hypergraph: Hypergraph, subgraph: Subgraph) -> Tensor:
-    """Whether each incidence's entity is what the hyperedge's passage is about [N]."""
-    passage = hypergraph.passages.of_hyperedge[subgraph.hyperedge]
-    return hypergraph.passages.subject[passage][subgraph.edge_row] == subgraph.entity[subgraph.entity_row]
 
 
 def assemble(
