@@ -21,11 +21,13 @@ from hyce_gpu.schema import Answer, EvidencePath
 ANSWER_TOKENS = 128
 
 INSTRUCTION = """You answer a question from numbered evidence.
-Use only the evidence. Follow the chain: an entity named in one segment may be explained in another one.
-Supporting evidence is stronger than divergent evidence; divergent evidence may mislead.
+Use only the evidence. Follow the chain: an entity named in one piece may be explained in another one.
 Reply with JSON: "answer" is the shortest answer that is complete (a name, a place, a date, yes or no; no sentence), \
-and "evidence" lists the numbers of the segments that it rests on. If the evidence does not hold the answer, give your \
+and "evidence" lists the numbers of the pieces that it rests on. If the evidence does not hold the answer, give your \
 best guess and an empty "evidence"."""
+
+# Segments are shown with their roles, passages are not.
+ROLES = "Supporting evidence is stronger than divergent evidence; divergent evidence may mislead."
 
 # For a model that picks among candidates: the task of the JSON reply would only confuse it.
 CHOICE_INSTRUCTION = "Answer the question with one name from the evidence, or with yes or no."
@@ -88,7 +90,7 @@ def prepare(
         choose: bind the reply to the entities of the shown evidence, yes and no; for models too small to be free.
     """
     paths = context.context_paths(retrieved.paths, layout)
-    instruction = CHOICE_INSTRUCTION if choose else INSTRUCTION
+    instruction = CHOICE_INSTRUCTION if choose else instruction_for(layout)
 
     def messages(shown: Sequence[EvidencePath]) -> tuple[Mapping[str, str], ...]:
         return _messages(instruction, retrieved.question, context.render(shown, passage_of, layout.unit))
@@ -103,6 +105,10 @@ def prepare(
     schema = None if choices else SCHEMA
     request = GenerationRequest(request_id, messages(shown), ANSWER_TOKENS, schema=schema, choices=choices)
     return Prepared(retrieved, tuple(shown), request)
+
+
+def instruction_for(layout: Layout) -> str:
+    return INSTRUCTION if layout.unit == "passage" else f"{INSTRUCTION}\n{ROLES}"
 
 
 def finish(prepared: Prepared, reply: Generation | None) -> Answer:

@@ -28,7 +28,7 @@ def prompt_described(layout: Layout) -> Mapping[str, Any]:
     example = render((_EXAMPLE,), lambda _: Passage("T", "P"), layout.unit)
     schema = json.dumps(answering.SCHEMA, sort_keys=True)
     return {
-        "instruction": answering.INSTRUCTION,
+        "instruction": answering.instruction_for(layout),
         "schema": schema,
         "tokens": answering.ANSWER_TOKENS,
         "example": example,
