@@ -36,8 +36,13 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# `make bench OLD=benchmarks/results/....json` compares with an older run. What did run is shown, even if a part failed.
 bench: setup
-	$(BIN)/python -m pytest benchmarks/*.py --benchmark-only --benchmark-columns=median,iqr,rounds
+	@result=benchmarks/results/$$(date -u +%Y-%m-%dT%H%M%SZ)-$$(git rev-parse --short HEAD 2>/dev/null || echo unknown).json; \
+	$(BIN)/python -m pytest benchmarks/bench_*.py -v -o pythonpath=benchmarks \
+	  --benchmark-only --benchmark-quiet --benchmark-json="$$result"; status=$$?; \
+	test ! -s "$$result" || $(BIN)/python benchmarks/report.py "$$result" $(OLD) || status=$$?; \
+	exit $$status
 
 clean:
 	rm -rf $(VENV) hyce-demo

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
-from hyce_kernels.fusion import fuse, jaccard
 from hyce_kernels.ragged import lengths, places, rank_in_segment, segment_max, segment_sum
 from torch import Tensor
 
@@ -96,9 +95,7 @@ def fuse_units(subgraph: Subgraph, chosen: Tensor, retained: Tensor, config: Con
     rank = rank_in_segment(question, subgraph.num_questions)
     unit = places(chosen, len(subgraph.hyperedge))[subgraph.edge_row]
     used = retained & (unit >= 0)
-    width = config.evidence_units
-    overlap = jaccard(unit[used], subgraph.entity_row[used], question, rank, subgraph.num_questions, width)
-    valid = torch.zeros((subgraph.num_questions, width), dtype=torch.bool, device=chosen.device)
-    valid[question, rank] = True
-    representative, represented_by = fuse(overlap, valid, config.overlap_threshold)
-    return representative[question, rank], represented_by[question, rank]
+    return subgraph.steps.fuse(
+        unit[used], subgraph.entity_row[used], question, rank, subgraph.num_questions, config.evidence_units,
+        config.overlap_threshold,
+    )  # fmt: skip

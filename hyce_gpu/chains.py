@@ -55,7 +55,7 @@ def trace_chains(
     inside = (unit >= 0) & assembly.is_path[unit]
     unit, element = unit[inside], subgraph.entity_row[inside]
     passage = hypergraph.passages.of_hyperedge[subgraph.hyperedge[assembly.row]]
-    strength, through = kernel.bridges(
+    strength, through = subgraph.steps.bridges(
         unit, element, bridge_weight(hypergraph, subgraph, is_entry, config)[inside],
         is_subject(hypergraph, subgraph)[inside], passage, place, width, count, config.side_bridge,
     )  # fmt: skip
@@ -107,9 +107,12 @@ class ChainReader:
 
     def __init__(self, traced: Traced, entity: Tensor) -> None:
         """`entity`: corpus-wide ids of the batch's local entities [W]."""
-        self._value, self._through = traced.value.tolist(), traced.through
+        self._value = traced.value.tolist()
+        # Read one by one: a NumPy scalar costs a tenth of a torch one.
+        self._through = traced.through.cpu().numpy()
         self._before = [step.tolist() for step in traced.before]
-        self._entry, self._hyperedge, self._entity = traced.entry.tolist(), traced.hyperedge.tolist(), entity
+        self._entry, self._hyperedge = traced.entry.tolist(), traced.hyperedge.tolist()
+        self._entity = entity.cpu().numpy()
 
     def __getitem__(self, question: int) -> list[Chain]:
         """The chains that no other one goes on from, best first, ties by the lower rank of their last unit."""

@@ -45,7 +45,7 @@ class Engine:
         self._encoder = encoder
         encoders.require_same(encoder, store.manifest["encoder"], str(store.root))
         self._hypergraph = store.hypergraph().to(device)
-        self._index = store.entity_index(device)
+        self._index, self._indexes = store.entity_index(device), store.indexes(device)
         self._names = store.entity_names()
         self._linker = NameLinker(*store.names_and_aliases())
         self._num_hyperedges = store.counts["hyperedges"]
@@ -135,7 +135,9 @@ class Engine:
         vectors = self._encoder.encode(list(questions))
         entry = self._entry(questions, vectors)
         terms = [self._vocabulary.terms(question) for question in questions]
-        found = reason(self._hypergraph, entry, vectors, self.config, device=self.device, query_terms=terms)
+        found = reason(
+            self._hypergraph, entry, vectors, self.config, device=self.device, query_terms=terms, indexes=self._indexes
+        )
         return entry, vectors, found
 
     def _entry(self, questions: Sequence[str], vectors: np.ndarray) -> list[list[int]]:

@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 from hyce_kernels.ragged import places
+from hyce_kernels.steps import Steps
+from hyce_kernels.steps import steps as choose_steps
 from torch import Tensor
 
 from hyce_gpu import reference
@@ -27,10 +29,11 @@ from hyce_gpu.linked.relevance import Asked
 from hyce_gpu.linked.walk import walk
 from hyce_gpu.propagate import propagate
 from hyce_gpu.reasoning import Reasoning
-from hyce_gpu.select import Subgraph, select, subgraph_of
+from hyce_gpu.select import Subgraph, subgraph_of
 from hyce_gpu.similarity import Similarity
+from hyce_gpu.vector_index import Indexes
 
-BACKENDS = ("torch", "reference")
+BACKENDS = ("numba", "torch", "reference")
 # Bounds the workspace of one pass: questions times the larger of V and E.
 _PASS_CELLS = 1 << 24
 
@@ -43,6 +46,7 @@ def reason(
     backend: str = "auto",
     device: str | torch.device = "cpu",
     query_terms: Sequence[Sequence[int]] | None = None,
+    indexes: Indexes | None = None,
 ) -> list[Reasoning]:
     """From entry entities to evidence paths, for Q questions at once: the method of `config`.
 
@@ -54,8 +58,10 @@ def reason(
         query_vectors: unit-length question vectors [Q, d].
         query_terms: the words of each question, as word numbers of the hypergraph's terms; others say nothing. Only
             `linked` uses them.
-        backend: "torch" (sparse tensors, the type of the vectors), "reference" (plain 64-bit loops, one question
-            after the other), or "auto", which is "torch".
+        backend: "torch" (sparse tensors, any device), "numba" (fused loops, threads over questions; CPU only),
+            "reference" (plain 64-bit loops, one question after the other), or "auto": numba on a CPU, else torch.
+        indexes: for corpora too large to compare every vector with every question. `linked` finds its nearest
+            hyperedges and passages by them; the reference looks at all.
 
     Returns:
         One `Reasoning` a question, in order. It does not depend on the other questions of the batch.
@@ -71,14 +77,15 @@ def reason(
     _check(hypergraph, entry, vectors, terms)
     if backend == "reference":
         return [_by_reference(hypergraph, *one, config) for one in zip(entry, vectors, terms, strict=True)]
-    if backend not in ("auto", "torch"):
+    if backend not in ("auto", *BACKENDS):
         raise MissingBackendError(f"unknown backend {backend!r}; there are auto, {', '.join(BACKENDS)}")
+    steps = choose_steps(backend, device)
     hypergraph, vectors = hypergraph.to(device), vectors.to(device)
     step = max(1, _PASS_CELLS // max(hypergraph.num_entities, hypergraph.num_hyperedges, 1))
     results: list[Reasoning] = []
     for start in range(0, len(entry), step):
         part = slice(start, start + step)
-        results += _one_pass(hypergraph, entry[part], vectors[part], terms[part], config)
+        results += _one_pass(hypergraph, entry[part], vectors[part], terms[part], config, steps, indexes or Indexes())
     return results
 
 
@@ -126,29 +133,31 @@ def _one_pass(
     vectors: Tensor,
     terms: Sequence[Sequence[int]],
     config: Config,
+    steps: Steps,
+    indexes: Indexes,
 ) -> list[Reasoning]:
     entered = Entry(len(entry), *_pairs(entry, hypergraph.device))
     if config.method == "paper":
-        return list(_results(_paper(hypergraph, entered, vectors, config)))
-    to_hyperedges = Similarity(vectors, hypergraph.hyperedge_vectors)
-    to_passages = Similarity(vectors, hypergraph.passages.vectors)
-    asked = Asked(entered, *_pairs(terms, hypergraph.device), to_hyperedges, to_passages)
+        return list(_results(_paper(hypergraph, entered, vectors, config, steps)))
+    to_hyperedges = Similarity(vectors, hypergraph.hyperedge_vectors, steps, indexes.hyperedges)
+    to_passages = Similarity(vectors, hypergraph.passages.vectors, steps, indexes.passages)
+    asked = Asked(entered, *_pairs(terms, hypergraph.device), to_hyperedges, to_passages, steps)
     return list(_results(_linked(hypergraph, asked, config)))
 
 
-def _paper(hypergraph: Hypergraph, entry: Entry, vectors: Tensor, config: Config) -> _Pass:
-    candidates = expand(hypergraph, entry, Similarity(vectors, hypergraph.hyperedge_vectors), config)
-    subgraph = select(hypergraph, candidates, config)
-    to_entities = Similarity(vectors, hypergraph.entity_vectors)
+def _paper(hypergraph: Hypergraph, entry: Entry, vectors: Tensor, config: Config, steps: Steps) -> _Pass:
+    found = expand(hypergraph, entry, Similarity(vectors, hypergraph.hyperedge_vectors, steps), config)
+    subgraph = subgraph_of(hypergraph, found.question, found.hyperedge, found.score, len(found.cut), steps)
+    to_entities = Similarity(vectors, hypergraph.entity_vectors, steps)
     confidence = propagate(hypergraph, subgraph, entry, to_entities, config)
     assembly = assemble(hypergraph, subgraph, confidence, config)
     chains = trace_chains(hypergraph, subgraph, assembly, confidence.is_entry, config)
-    return _Pass(subgraph, confidence.entity, confidence.hyperedge, assembly, chains, candidates.cut)
+    return _Pass(subgraph, confidence.entity, confidence.hyperedge, assembly, chains, found.cut)
 
 
 def _linked(hypergraph: Hypergraph, asked: Asked, config: Config) -> _Pass:
     found, cut = find_candidates(hypergraph, asked, config)
-    subgraph = subgraph_of(hypergraph, found.question, found.hyperedge, found.score(config), len(cut))
+    subgraph = subgraph_of(hypergraph, found.question, found.hyperedge, found.score(config), len(cut), asked.steps)
     relevance = found.scaled.clamp(0, 1) ** config.relevance_power
     walked = walk(hypergraph, subgraph, asked.entry, relevance, found.mixed, config)
     assembly = evidence.assemble(hypergraph, subgraph, walked, relevance, found.entry, config)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 from hyce_kernels import propagation
-from hyce_kernels.ragged import segment_sum
+from hyce_kernels.ragged import lengths, pointers, segment_sum
 from torch import Tensor
 
 from hyce_gpu.config import EPSILON, Config
@@ -34,10 +34,23 @@ def propagate(
     weight = config.alpha * alike + (1 - config.alpha) * is_entry.to(alike.dtype)
     total = segment_sum(weight, subgraph.entity_count)
     restart_vector = weight / (total + EPSILON)[subgraph.entity_question]
-    plan = propagation.plan(
-        subgraph.entity_row, subgraph.edge_row, len(subgraph.entity), len(subgraph.hyperedge), weight.dtype
-    )
-    confidence = propagation.run(plan, restart_vector, config.restart, config.propagation_steps)
+    plan = propagation.plan(packed(subgraph), weight.dtype, backend=subgraph.steps.propagation)
+    confidence, _ = propagation.run(plan, restart_vector, config.restart, config.propagation_steps)
     members = segment_sum(confidence[subgraph.entity_row], subgraph.edge_size)
     size = torch.clamp(subgraph.edge_size, min=1).to(members.dtype)
     return Confidence(confidence, members / size, is_entry)
+
+
+def packed(
+    subgraph: Subgraph, hyperedge_weight: Tensor | None = None, entity_weight: Tensor | None = None
+) -> propagation.Packed:
+    """The structure that the walk runs on, with weights of the rows [H] and [W]; all alike where left out."""
+    return propagation.Packed(
+        subgraph.entity_row,
+        pointers(subgraph.edge_size),
+        pointers(subgraph.entity_count),
+        pointers(lengths(subgraph.edge_question, subgraph.num_questions)),
+        len(subgraph.entity),
+        hyperedge_weight,
+        entity_weight,
+    )

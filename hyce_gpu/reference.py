@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from hyce_kernels.propagation_reference import propagate
+from hyce_kernels.propagation.reference import propagate
 from torch import Tensor
 
 from hyce_gpu.config import EPSILON, Config

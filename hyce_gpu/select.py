@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
-from hyce_kernels.ragged import gather_rows, is_member, lengths, split_keys, top_per_segment
+from hyce_kernels.ragged import lengths
+from hyce_kernels.steps import Steps
 from torch import Tensor
 
-from hyce_gpu.config import Config
-from hyce_gpu.expand import Candidates, Entry
+from hyce_gpu.expand import Entry
 from hyce_gpu.hypergraph import Hypergraph
 
 
@@ -32,39 +31,32 @@ class Subgraph:
     # Members of each local hyperedge, and local entities of each question.
     edge_size: Tensor  # [H]
     entity_count: Tensor  # [Q]
-
-
-def select(hypergraph: Hypergraph, candidates: Candidates, config: Config) -> Subgraph:
-    """Takes the `max_hyperedges` best candidates of each question (19, 20) and their entities (21)."""
-    num_questions = len(candidates.cut)
-    best = top_per_segment(candidates.question, candidates.score, num_questions, config.max_hyperedges)
-    return subgraph_of(
-        hypergraph, candidates.question[best], candidates.hyperedge[best], candidates.score[best], num_questions
-    )
+    # What computes on them.
+    steps: Steps
 
 
 def subgraph_of(
-    hypergraph: Hypergraph, question: Tensor, hyperedge: Tensor, score: Tensor, num_questions: int
+    hypergraph: Hypergraph, question: Tensor, hyperedge: Tensor, score: Tensor, num_questions: int, steps: Steps
 ) -> Subgraph:
-    """The sub-hypergraphs that chosen hyperedges make, with their entities; arguments as the fields [H]."""
-    edge_row, member = gather_rows(hypergraph.member_pointer, hypergraph.member, hyperedge)
-    base = max(hypergraph.num_entities, 1)
-    keys, entity_row = torch.unique(question[edge_row] * base + member, return_inverse=True)
-    entity_question, entity = split_keys(keys, base)
+    """The sub-hypergraphs that chosen hyperedges make, with their entities (21); arguments as the fields [H]."""
+    edge_row, entity_row, entity_question, entity = steps.incidence(
+        hypergraph.member_pointer, hypergraph.member, question, hyperedge, num_questions, hypergraph.num_entities
+    )
     return Subgraph(
         num_questions, question, hyperedge, score, entity_question, entity, edge_row, entity_row,
-        lengths(edge_row, len(hyperedge)), lengths(entity_question, num_questions),
+        lengths(edge_row, len(hyperedge)), lengths(entity_question, num_questions), steps,
     )  # fmt: skip
 
 
 def best_rows(subgraph: Subgraph, rows: Tensor, score: Tensor, k: int) -> Tensor:
-    """The k best of `rows` [M] of each question, in its order: falling score [H], ties by lower hyperedge id."""
-    rows = rows[torch.sort(subgraph.hyperedge[rows], stable=True).indices]
-    rows = rows[torch.sort(subgraph.edge_question[rows], stable=True).indices]
-    return rows[top_per_segment(subgraph.edge_question[rows], score[rows], subgraph.num_questions, k)]
+    """The k best of `rows` [M], sorted by question, of each: falling score [H], ties by lower hyperedge id."""
+    question, tie = subgraph.edge_question[rows], subgraph.hyperedge[rows]
+    return rows[subgraph.steps.top_per_segment(question, score[rows], subgraph.num_questions, k, tie)]
 
 
 def entry_mask(hypergraph: Hypergraph, subgraph: Subgraph, entry: Entry) -> Tensor:
     """Whether each local entity is an entry entity of its question [W], bool."""
-    base = max(hypergraph.num_entities, 1)
-    return is_member(subgraph.entity_question * base + subgraph.entity, entry.question * base + entry.entity)
+    return subgraph.steps.contains(
+        subgraph.entity_question, subgraph.entity, entry.question, entry.entity, subgraph.num_questions,
+        hypergraph.num_entities,
+    )  # fmt: skip

@@ -14,7 +14,6 @@ import torch
 
 from hyce_gpu import tables
 from hyce_gpu.context import Passage
-from hyce_gpu.entity_index import EntityIndex
 from hyce_gpu.errors import StoreError
 from hyce_gpu.extract.records import write_records
 from hyce_gpu.hypergraph import Hypergraph
@@ -24,6 +23,7 @@ from hyce_gpu.passages import Terms
 from hyce_gpu.provenance import Provenance
 from hyce_gpu.schema import Chunk, Document, EvidencePath, ExtractionRecord, Source
 from hyce_gpu.store_files import current_generation, new_generation, read_manifest
+from hyce_gpu.vector_index import FLAT_UP_TO, Indexes, VectorIndex
 
 _TABLES = ("documents", "chunks", "entities", "hyperedges", "merges", "terms")
 # Rows are hyperedges, followed by the chunks that gave none.
@@ -64,10 +64,19 @@ def write_store(root: Path, contents: Contents, manifest: Mapping[str, Any]) -> 
     with new_generation(root, {"counts": counts, **manifest}) as draft:
         for name, table in _tables(contents).items():
             pq.write_table(table, draft / f"{name}.parquet", compression="zstd")
-        for name, array in _new_arrays(contents).items():
+        arrays = _new_arrays(contents)
+        for name, array in arrays.items():
             np.save(draft / f"{name}.npy", array)
-        EntityIndex.build(contents.entity_vectors).write(draft / "entities.faiss")
+        for name, vectors in _indexed(arrays).items():
+            VectorIndex.build(vectors).write(draft / f"{name}.faiss")
         write_records(contents.records, draft / "records.jsonl")
+
+
+def _indexed(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The vectors that are searched by index: entities always, the rest where there are too many to look at all."""
+    large = {"hyperedges": arrays["hyperedge_vectors"], "passages": arrays["chunk_vectors"]}
+    large = {name: vectors for name, vectors in large.items() if len(vectors) > FLAT_UP_TO}
+    return {"entities": arrays["entity_vectors"], **large}
 
 
 def _new_arrays(contents: Contents) -> dict[str, np.ndarray]:
@@ -151,8 +160,16 @@ class Store:
     def vocabulary(self) -> Vocabulary:
         return Vocabulary(self._tables["terms"].column("word").to_pylist())
 
-    def entity_index(self, device: str = "cpu") -> EntityIndex:
-        return EntityIndex.open(self.generation / "entities.faiss", self._arrays["entity_vectors"], device)
+    def entity_index(self, device: str = "cpu") -> VectorIndex:
+        return VectorIndex.open(self.generation / "entities.faiss", self._arrays["entity_vectors"], device)
+
+    def indexes(self, device: str = "cpu") -> Indexes:
+        """Those of hyperedges and passages that the store has."""
+        vectors = {"hyperedges": self._arrays["hyperedge_vectors"], "passages": self._arrays["chunk_vectors"]}
+        paths = {name: self.generation / f"{name}.faiss" for name in vectors}
+        return Indexes(
+            **{name: VectorIndex.open(path, vectors[name], device) for name, path in paths.items() if path.exists()}
+        )
 
     def entity_names(self) -> list[str]:
         names: list[str] = self._tables["entities"].column("name").to_pylist()

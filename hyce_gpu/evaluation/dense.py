@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from hyce_serving.encoder import Encoder
 
-from hyce_gpu.entity_index import EntityIndex
 from hyce_gpu.evaluation.chunk_paths import ChunkPaths
 from hyce_gpu.schema import Answer, Question
 from hyce_gpu.store import Store
+from hyce_gpu.vector_index import VectorIndex
 
 # Chunks that the search gives first; a question whose chunks stand in too few documents is searched to the end.
 _FIRST_DEPTH = 100
@@ -31,7 +31,7 @@ class Dense:
 
     def load(self) -> None:
         self._vectors = np.ascontiguousarray(self._store.chunk_vectors(), dtype=np.float32)
-        self._index = EntityIndex.build(self._vectors)
+        self._index = VectorIndex.build(self._vectors, flat_up_to=len(self._vectors))
         assert self._paths.sources is not None
         self._encoder.encode(["warm"])
 

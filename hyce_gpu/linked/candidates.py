@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from hyce_kernels.ragged import gather_rows, is_member, lengths, pointers, segment_max, split_keys, top_per_segment
+from hyce_kernels.ragged import lengths, pointers, segment_max
 from torch import Tensor
 
 from hyce_gpu.config import Config
@@ -19,7 +19,7 @@ LEAST_SPREAD = 1e-6
 
 @dataclass(frozen=True)
 class Scored:
-    """Pairs of a question and a hyperedge, sorted by question, then hyperedge."""
+    """Pairs of a question and a hyperedge, sorted by question."""
 
     question: Tensor  # [P]
     hyperedge: Tensor  # [P]
@@ -59,48 +59,54 @@ class _Scale:
 
 def find_candidates(hypergraph: Hypergraph, asked: Asked, config: Config) -> tuple[Scored, Tensor]:
     """The `max_hyperedges` best candidates of each question, and whether an entry entity was too common [Q]."""
-    num_questions, edges = asked.entry.num_questions, max(hypergraph.num_hyperedges, 1)
+    steps, num_questions, edges = asked.steps, asked.entry.num_questions, hypergraph.num_hyperedges
     relevance = Relevance(hypergraph, asked, config)
     around, cut = _around_entries(hypergraph, asked, config)
-    pool = torch.unique(torch.cat((_nearest(hypergraph, asked, config), around)))
-    found = _compare(pool, edges, relevance)
-    scale = _scale(found, relevance, num_questions, config)
+    near = _nearest(hypergraph, asked, config)
+    question, hyperedge, _ = steps.distinct(
+        torch.cat((near[0], around[0])), torch.cat((near[1], around[1])), num_questions, edges
+    )
+    found = _compare(question, hyperedge, relevance)
+    scale = _scale(found, relevance, asked, config)
     scored = _scored(found, relevance, scale)
-    fresh = _compare(_bridged(hypergraph, scored, pool, num_questions, config), edges, relevance)
-    merged = _merge(scored, _scored(fresh, relevance, scale), edges)
-    best = top_per_segment(merged.question, merged.score(config), num_questions, config.max_hyperedges)
-    return merged.rows(best), cut
+    fresh = _compare(*_bridged(hypergraph, scored, asked, config), relevance)
+    every = _both(scored, _scored(fresh, relevance, scale))
+    best = steps.top_per_segment(
+        every.question, every.score(config), num_questions, config.max_hyperedges, every.hyperedge
+    )
+    return every.rows(best), cut
 
 
-def _compare(keys: Tensor, edges: int, relevance: Relevance) -> _Compared:
-    pair = split_keys(keys, edges)
-    return _Compared(*pair, relevance.semantic(*pair), relevance.lexical(*pair))
+def _compare(question: Tensor, hyperedge: Tensor, relevance: Relevance) -> _Compared:
+    return _Compared(
+        question, hyperedge, relevance.semantic(question, hyperedge), relevance.lexical(question, hyperedge)
+    )
 
 
-def _nearest(hypergraph: Hypergraph, asked: Asked, config: Config) -> Tensor:
-    """Keys of the nearest hyperedges, and of the hyperedges of the nearest passages."""
+def _nearest(hypergraph: Hypergraph, asked: Asked, config: Config) -> tuple[Tensor, Tensor]:
+    """Pairs with the nearest hyperedges, and with the hyperedges of the nearest passages."""
     question, hyperedge = asked.to_hyperedges.nearest(config.nearest_hyperedges)
     of, passage = asked.to_passages.nearest(config.nearest_passages)
-    row, inside = gather_rows(hypergraph.passages.pointer, hypergraph.passages.hyperedge, passage)
-    edges = hypergraph.num_hyperedges
-    return torch.cat((question * edges + hyperedge, of[row] * edges + inside))
+    row, inside = asked.steps.gather_rows(hypergraph.passages.pointer, hypergraph.passages.hyperedge, passage)
+    return torch.cat((question, of[row])), torch.cat((hyperedge, inside))
 
 
-def _around_entries(hypergraph: Hypergraph, asked: Asked, config: Config) -> tuple[Tensor, Tensor]:
-    """Keys of the hyperedges that hold an entry entity of at most `entry_fanout` passages."""
+def _around_entries(hypergraph: Hypergraph, asked: Asked, config: Config) -> tuple[tuple[Tensor, Tensor], Tensor]:
+    """Pairs with the hyperedges that hold an entry entity of at most `entry_fanout` passages."""
     entry = asked.entry
     common = hypergraph.passages.degree[entry.entity] > config.entry_fanout
     cut = segment_max(common.double(), lengths(entry.question, entry.num_questions)) > 0
     question, entity = entry.question[~common], entry.entity[~common]
-    row, hyperedge = gather_rows(hypergraph.incident_pointer, hypergraph.incident, entity)
-    return question[row] * hypergraph.num_hyperedges + hyperedge, cut
+    row, hyperedge = asked.steps.gather_rows(hypergraph.incident_pointer, hypergraph.incident, entity)
+    return (question[row], hyperedge), cut
 
 
-def _scale(found: _Compared, relevance: Relevance, num_questions: int, config: Config) -> _Scale:
+def _scale(found: _Compared, relevance: Relevance, asked: Asked, config: Config) -> _Scale:
+    num_questions = asked.entry.num_questions
     counts = lengths(found.question, num_questions)
     most_lexical = segment_max(found.lexical, counts)
     mixed = relevance.mix(found.semantic, found.lexical, most_lexical[found.question])
-    ranked = top_per_segment(found.question, mixed, num_questions, config.relevance_rank)
+    ranked = asked.steps.top_per_segment(found.question, mixed, num_questions, config.relevance_rank)
     kept = counts.clamp(max=config.relevance_rank)
     last = (pointers(kept)[1:] - 1).clamp(min=0)
     floor = mixed[ranked][last] if len(ranked) else mixed.new_zeros(num_questions)
@@ -115,20 +121,21 @@ def _scored(found: _Compared, relevance: Relevance, scale: _Scale) -> Scored:
     return Scored(question, hyperedge, mixed, scaled, relevance.entry(question, hyperedge))
 
 
-def _bridged(hypergraph: Hypergraph, scored: Scored, pool: Tensor, num_questions: int, config: Config) -> Tensor:
-    """Keys of new hyperedges that share an entity of at most `bridge_fanout` passages with one of the best."""
-    best = top_per_segment(scored.question, scored.score(config), num_questions, config.bridge_sources)
-    row, entity = gather_rows(hypergraph.member_pointer, hypergraph.member, scored.hyperedge[best])
+def _bridged(hypergraph: Hypergraph, scored: Scored, asked: Asked, config: Config) -> tuple[Tensor, Tensor]:
+    """Pairs with new hyperedges that share an entity of at most `bridge_fanout` passages with one of the best."""
+    steps, num_questions, edges = asked.steps, asked.entry.num_questions, hypergraph.num_hyperedges
+    best = steps.top_per_segment(scored.question, scored.score(config), num_questions, config.bridge_sources)
+    row, entity = steps.gather_rows(hypergraph.member_pointer, hypergraph.member, scored.hyperedge[best])
     question = scored.question[best][row]
     specific = hypergraph.passages.degree[entity] <= config.bridge_fanout
-    entities = max(hypergraph.num_entities, 1)
-    keys = torch.unique(question[specific] * entities + entity[specific])
-    of, bridge = split_keys(keys, entities)
-    row, hyperedge = gather_rows(hypergraph.incident_pointer, hypergraph.incident, bridge)
-    found: Tensor = torch.unique(of[row] * hypergraph.num_hyperedges + hyperedge)
-    return found[~is_member(found, pool)]
+    of, bridge, _ = steps.distinct(question[specific], entity[specific], num_questions, hypergraph.num_entities)
+    row, hyperedge = steps.gather_rows(hypergraph.incident_pointer, hypergraph.incident, bridge)
+    question, hyperedge, _ = steps.distinct(of[row], hyperedge, num_questions, edges)
+    is_old = steps.contains(question, hyperedge, scored.question, scored.hyperedge, num_questions, edges)
+    return question[~is_old], hyperedge[~is_old]
 
 
-def _merge(first: Scored, second: Scored, edges: int) -> Scored:
+def _both(first: Scored, second: Scored) -> Scored:
+    """Sorted by question; the hyperedges of a question in no order."""
     both = Scored(*(torch.cat(columns) for columns in zip(vars(first).values(), vars(second).values(), strict=True)))
-    return both.rows(torch.sort(both.question * edges + both.hyperedge).indices)
+    return both.rows(torch.sort(both.question, stable=True).indices)

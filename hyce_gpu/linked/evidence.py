@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import torch
-from hyce_kernels.linking import link
-from hyce_kernels.ragged import lengths, segment_max, top_per_segment
+from hyce_kernels.ragged import lengths, segment_max
 from torch import Tensor
 
 from hyce_gpu.assemble import Assembly, fuse_units
@@ -26,36 +25,42 @@ def assemble(
     own = relevance + config.weight_entry * entry
     weight = bridge_weight(hypergraph, subgraph, walked.is_entry, config)
     passage = hypergraph.passages.of_hyperedge[subgraph.hyperedge]
-    gain = link(
+    gain = subgraph.steps.link(
         subgraph.entity_row, subgraph.edge_row, weight, is_subject(hypergraph, subgraph), passage, own,
         config.side_bridge,
     )  # fmt: skip
-    place = subgraph.edge_question * max(len(hypergraph.passages), 1) + passage
+    group = _local_passages(subgraph, passage, len(hypergraph.passages))
     terms = {
         "relevance": relevance,
         "entry": config.weight_entry * entry,
         "link": config.weight_link * gain,
-        "propagation": config.weight_propagation * _flow(subgraph, place, walked.hyperedge),
+        "propagation": config.weight_propagation * _flow(subgraph, group, walked.hyperedge),
     }
     score = torch.stack(tuple(terms.values())).sum(0)
-    chosen = _choose(subgraph, place, score, config)
+    chosen = _choose(subgraph, group, score, config)
     return _paths(subgraph, chosen, score, terms, config)
 
 
-def _flow(subgraph: Subgraph, place: Tensor, through: Tensor) -> Tensor:
+def _local_passages(subgraph: Subgraph, passage: Tensor, num_passages: int) -> Tensor:
+    """The passage of each hyperedge, numbered through the questions [H]."""
+    rows = torch.arange(len(passage) + 1, device=passage.device)
+    return subgraph.steps.incidence(
+        rows, passage, subgraph.edge_question, rows[:-1], subgraph.num_questions, num_passages
+    )[1]
+
+
+def _flow(subgraph: Subgraph, group: Tensor, through: Tensor) -> Tensor:
     """What flows through all hyperedges of the passage [H], 1 for the question's highest."""
-    passages, of = torch.unique(place, return_inverse=True)
-    total = through.new_zeros(len(passages)).index_add_(0, of, through)[of]
+    total = torch.zeros_like(through).index_add_(0, group, through)[group]
     most = segment_max(total, lengths(subgraph.edge_question, subgraph.num_questions))
     return total / (most + EPSILON)[subgraph.edge_question]
 
 
-def _choose(subgraph: Subgraph, place: Tensor, score: Tensor, config: Config) -> Tensor:
+def _choose(subgraph: Subgraph, group: Tensor, score: Tensor, config: Config) -> Tensor:
     """The best hyperedge of each passage, of those the `evidence_units` best of each question; ties by lower id."""
-    by_id = torch.sort(subgraph.hyperedge, stable=True).indices
-    by_place = by_id[torch.sort(place[by_id], stable=True).indices]
-    passages, of = torch.unique_consecutive(place[by_place], return_inverse=True)
-    best = by_place[top_per_segment(of, score[by_place], len(passages), 1)]
+    rows = torch.sort(group, stable=True).indices
+    # There are no more passages than hyperedges.
+    best = rows[subgraph.steps.top_per_segment(group[rows], score[rows], len(rows), 1, subgraph.hyperedge[rows])]
     return best_rows(subgraph, best, score, config.evidence_units)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hyce_kernels.linking_reference import link
-from hyce_kernels.propagation_reference import propagate
+from hyce_kernels.propagation.reference import propagate
 from torch import Tensor
 
 from hyce_gpu.config import EPSILON, Config

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from hyce_kernels.ragged import gather_rows, is_member, lengths, segment_max, segment_sum
+from hyce_kernels.steps import Steps
 from torch import Tensor
 
 from hyce_gpu.config import EPSILON, Config
@@ -24,6 +24,7 @@ class Asked:
     term: Tensor  # [M]
     to_hyperedges: Similarity
     to_passages: Similarity
+    steps: Steps
 
 
 class Relevance:
@@ -31,10 +32,6 @@ class Relevance:
 
     def __init__(self, hypergraph: Hypergraph, asked: Asked, config: Config) -> None:
         self._hypergraph, self._asked, self._config = hypergraph, asked, config
-        vocabulary = max(hypergraph.terms.vocabulary, 1)
-        self._asked_terms = asked.term_question * vocabulary + asked.term
-        entities = max(hypergraph.num_entities, 1)
-        self._entries = asked.entry.question * entities + asked.entry.entity
 
     def semantic(self, question: Tensor, hyperedge: Tensor) -> Tensor:
         """Similarity [P] of the question to the hyperedge and to its passage, mixed by `passage_share`."""
@@ -45,19 +42,19 @@ class Relevance:
 
     def lexical(self, question: Tensor, hyperedge: Tensor) -> Tensor:
         """BM25 score [P]: the weights of the question's words in the hyperedge, summed."""
-        terms = self._hypergraph.terms
-        pair, term = gather_rows(terms.pointer, terms.term, hyperedge)
-        _, weight = gather_rows(terms.pointer, terms.weight, hyperedge)
-        is_asked = is_member(question[pair] * max(terms.vocabulary, 1) + term, self._asked_terms)
-        return segment_sum(weight.double() * is_asked, lengths(pair, len(hyperedge)))
+        terms, asked = self._hypergraph.terms, self._asked
+        return asked.steps.overlap(
+            terms.pointer, terms.term, hyperedge, question, asked.term_question, asked.term, asked.entry.num_questions,
+            terms.vocabulary, weight=terms.weight,
+        )  # fmt: skip
 
     def entry(self, question: Tensor, hyperedge: Tensor) -> Tensor:
         """The specificity [P] of the most specific entry entity that the hyperedge holds, 0 without one."""
-        hypergraph = self._hypergraph
-        pair, entity = gather_rows(hypergraph.member_pointer, hypergraph.member, hyperedge)
-        is_entry = is_member(question[pair] * max(hypergraph.num_entities, 1) + entity, self._entries)
-        held = hypergraph.passages.specificity[entity] * is_entry
-        return segment_max(held, lengths(pair, len(hyperedge)))
+        hypergraph, entry = self._hypergraph, self._asked.entry
+        return self._asked.steps.overlap(
+            hypergraph.member_pointer, hypergraph.member, hyperedge, question, entry.question, entry.entity,
+            entry.num_questions, hypergraph.num_entities, value_weight=hypergraph.passages.specificity, reduce="max",
+        )  # fmt: skip
 
     def mix(self, semantic: Tensor, lexical: Tensor, most_lexical: Tensor) -> Tensor:
         """Meaning and words as one number [P]; `most_lexical`: the best lexical score of each pair's question."""

@@ -12,6 +12,7 @@ from torch import Tensor
 from hyce_gpu.config import EPSILON, Config
 from hyce_gpu.expand import Entry
 from hyce_gpu.hypergraph import Hypergraph
+from hyce_gpu.propagate import packed
 from hyce_gpu.select import Subgraph, best_rows, entry_mask
 
 # What carries a hyperedge of no relevance: a way to a relevant one may lead through it.
@@ -41,12 +42,10 @@ def walk(
     from_hyperedges = _normalised(_seeds(subgraph, rarity, mixed, config), subgraph)
     from_entries = _normalised(rarity * is_entry, subgraph)
     restart_vector = _normalised(from_hyperedges + from_entries, subgraph)
-    plan = propagation.plan(
-        subgraph.entity_row, subgraph.edge_row, len(subgraph.entity), len(subgraph.hyperedge), restart_vector.dtype,
-        hyperedge_weight=relevance + LEAST_WEIGHT, entity_weight=rarity,
-    )  # fmt: skip
-    confidence = propagation.run(plan, restart_vector, config.restart, config.propagation_steps)
-    return Walked(confidence, plan.collect @ confidence, is_entry)
+    structure = packed(subgraph, hyperedge_weight=relevance + LEAST_WEIGHT, entity_weight=rarity)
+    plan = propagation.plan(structure, restart_vector.dtype, backend=subgraph.steps.propagation)
+    confidence, flow = propagation.run(plan, restart_vector, config.restart, config.propagation_steps)
+    return Walked(confidence, flow, is_entry)
 
 
 def _seeds(subgraph: Subgraph, rarity: Tensor, mixed: Tensor, config: Config) -> Tensor:

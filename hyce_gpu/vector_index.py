@@ -1,0 +1,130 @@
+"""Nearest vectors, with FAISS (SPEC.md, 1.4 and section 2, step 1): every row up to a size, beyond it an inverted file.
+
+What FAISS finds is ranked again exactly, so that neither the batch nor the order in which it sums decides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hyce_gpu.errors import MissingBackendError, StoreError
+
+# FAISS may sum in another order for another batch size: take a few more than asked for and rank them exactly.
+_SPARE = 8
+# Beyond this many rows, looking at all of them costs more than the rest of retrieval together.
+FLAT_UP_TO = 100_000
+# Lists of the inverted file, as a multiple of the root of the number of rows, and how many of them a search reads.
+_LISTS_PER_ROOT, PROBES = 4, 48
+# K-means sees this many rows a list, this often: more changes recall by less than a point, and takes minutes.
+_ROWS_PER_LIST, _ROUNDS = 40, 10
+
+
+@dataclass(frozen=True)
+class Indexes:
+    """What a corpus has beside its vectors where looking at all of them takes too long; None: look at all."""
+
+    hyperedges: VectorIndex | None = None
+    passages: VectorIndex | None = None
+
+
+def _faiss() -> Any:
+    try:
+        import faiss
+    except ImportError as error:
+        raise MissingBackendError(
+            f"FAISS cannot be imported ({error}); install it with: pip install 'hyce-gpu[cpu]' or 'hyce-gpu[gpu]'"
+        ) from error
+    return faiss
+
+
+class VectorIndex:
+    def __init__(self, index: Any, vectors: np.ndarray) -> None:
+        """`vectors`: the unit vectors [M, d] that `index` was built from."""
+        self._index, self._vectors = index, vectors
+        self._centres: np.ndarray | None = None
+        if hasattr(index, "quantizer"):
+            index.nprobe = min(PROBES, index.nlist)
+            self._centres = _faiss().downcast_index(index.quantizer).reconstruct_n(0, index.nlist).astype(np.float64)
+
+    @classmethod
+    def build(cls, vectors: np.ndarray, flat_up_to: int = FLAT_UP_TO) -> VectorIndex:
+        """Args:
+        flat_up_to: the number of rows up to which every search looks at all of them.
+        """
+        faiss, (count, width) = _faiss(), vectors.shape
+        rows = np.ascontiguousarray(vectors, dtype=np.float32)
+        index = faiss.IndexFlatIP(max(width, 1))
+        if count > flat_up_to:
+            lists = int(_LISTS_PER_ROOT * count**0.5)
+            index = faiss.IndexIVFFlat(faiss.IndexFlatIP(width), width, lists, faiss.METRIC_INNER_PRODUCT)
+            index.cp.niter, index.cp.max_points_per_centroid = _ROUNDS, _ROWS_PER_LIST
+            index.train(rows)
+        if count:
+            index.add(rows)
+        return cls(index, vectors)
+
+    @classmethod
+    def open(cls, path: Path, vectors: np.ndarray, device: str) -> VectorIndex:
+        """Opens the index as FAISS wrote it; on a CUDA device with faiss-gpu it moves to the GPU.
+
+        Raises:
+            StoreError: not an index, or not of these vectors.
+        """
+        faiss = _faiss()
+        try:
+            index = faiss.read_index(str(path))
+        except RuntimeError as error:
+            raise StoreError(f"broken store: {path} is no FAISS index; build the store again") from error
+        if index.ntotal != len(vectors):
+            raise StoreError(f"broken store: {path} holds {index.ntotal} vectors, expected {len(vectors)}")
+        if device.startswith("cuda") and hasattr(faiss, "StandardGpuResources") and not hasattr(index, "quantizer"):
+            number = int(device.partition(":")[2] or 0)
+            index = faiss.index_cpu_to_gpu(faiss.StandardGpuResources(), number, index)
+        return cls(index, vectors)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether a search looks at every row."""
+        return self._centres is None
+
+    def write(self, path: Path) -> None:
+        _faiss().write_index(self._index, str(path))
+
+    def candidates(self, queries: np.ndarray, k: int) -> np.ndarray:
+        """The k nearest rows of each query [Q, d] that the index finds, and a few more: [Q, more], -1 for none."""
+        wanted = min(k + _SPARE, len(self._vectors)) if k else 0
+        if wanted == 0:
+            return np.zeros((len(queries), 0), dtype=np.int64)
+        rows = np.ascontiguousarray(queries, dtype=np.float32)
+        if self._centres is None:
+            return np.asarray(self._index.search(rows, wanted)[1])
+        lists, alike = self._nearest_lists(rows)
+        return np.asarray(self._index.search_preassigned(rows, wanted, lists, alike)[1])
+
+    def nearest(self, queries: np.ndarray, k: int) -> list[list[int]]:
+        """The k most similar rows of each query [Q, d], best first, ties by lower number."""
+        found = self.candidates(queries, k)
+        return [self._ranked(query, ids[ids >= 0])[:k] for query, ids in zip(queries, found, strict=True)]
+
+    def recall(self, queries: np.ndarray, k: int) -> float:
+        """The share of the k truly nearest rows that `nearest` finds."""
+        truth = VectorIndex.build(self._vectors, len(self._vectors)).nearest(queries, k)
+        pairs = zip(self.nearest(queries, k), truth, strict=True)
+        return sum(len(set(found) & set(true)) for found, true in pairs) / max(1, sum(map(len, truth)))
+
+    def _nearest_lists(self, queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The lists to read [Q, probes] and their similarity; in 64 bit, where FAISS would depend on the batch."""
+        assert self._centres is not None
+        probes = self._index.nprobe
+        alike = (queries.astype(np.float64) @ self._centres.T).astype(np.float32)
+        lists = np.argpartition(-alike, probes - 1, axis=1)[:, :probes]
+        return lists.astype(np.int64), np.take_along_axis(alike, lists, axis=1)
+
+    def _ranked(self, query: np.ndarray, ids: np.ndarray) -> list[int]:
+        score = (self._vectors[ids].astype(np.float64) @ query.astype(np.float64)).astype(np.float32)
+        ranked: list[int] = ids[np.lexsort((ids, -score))].tolist()
+        return ranked

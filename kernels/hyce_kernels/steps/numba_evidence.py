@@ -1,0 +1,134 @@
+"""Linking, fusion and bridges between units of evidence as loops."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, prange
+
+from hyce_kernels.steps.numba_rows import bounds_of
+
+
+@njit(cache=True, nogil=True)
+def link(
+    entity: np.ndarray,
+    hyperedge: np.ndarray,
+    weight: np.ndarray,
+    is_subject: np.ndarray,
+    passage: np.ndarray,
+    score: np.ndarray,
+    side: float,
+) -> np.ndarray:
+    count = entity.max() + 1 if len(entity) else 0
+    about, first, second = np.zeros(count), np.zeros(count), np.zeros(count)
+    holder = np.full(count, -1, dtype=np.int64)
+    for place in range(len(entity)):
+        v, value, owner = entity[place], score[hyperedge[place]], passage[hyperedge[place]]
+        if is_subject[place]:
+            about[v] = max(about[v], value)
+        elif holder[v] < 0 or value > first[v] or (value == first[v] and owner < holder[v]):
+            # The best, of the lowest passage that has it, and the best of any other passage.
+            if holder[v] >= 0 and owner != holder[v]:
+                second[v] = max(second[v], first[v])
+            first[v], holder[v] = value, owner
+        elif owner != holder[v]:
+            second[v] = max(second[v], value)
+    gain = np.zeros(len(score))
+    for place in range(len(entity)):
+        v, one = entity[place], hyperedge[place]
+        partner = first[v]
+        if not is_subject[place]:
+            mentioned = second[v] if holder[v] == passage[one] else first[v]
+            partner = max(about[v], side * mentioned)
+        gain[one] = max(gain[one], partner * weight[place])
+    return gain
+
+
+@njit(cache=True, nogil=True)
+def _by_unit(unit: np.ndarray, element: np.ndarray, num_units: int) -> tuple[np.ndarray, np.ndarray]:
+    """The places of each unit's pairs, by ascending element, and where each unit's start [U+1]."""
+    bounds = bounds_of(unit, num_units)
+    free, places = bounds[:-1].copy(), np.empty(len(unit), dtype=np.int64)
+    for place in range(len(unit)):
+        places[free[unit[place]]] = place
+        free[unit[place]] += 1
+    for one in range(num_units):
+        part = places[bounds[one] : bounds[one + 1]]
+        part[:] = part[np.argsort(element[part])]
+    return places, bounds
+
+
+@njit(cache=True, nogil=True)
+def _shared(element: np.ndarray, places: np.ndarray, bounds: np.ndarray, one: int, other: int) -> int:
+    left, right, count = bounds[one], bounds[other], 0
+    while left < bounds[one + 1] and right < bounds[other + 1]:
+        ours, theirs = element[places[left]], element[places[right]]
+        count += ours == theirs
+        left += ours <= theirs
+        right += theirs <= ours
+    return count
+
+
+@njit(cache=True, nogil=True, parallel=True)
+def fuse(
+    unit: np.ndarray, element: np.ndarray, segment: np.ndarray, rank: np.ndarray, num_segments: int, width: int,
+    threshold: float,
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    places, bounds = _by_unit(unit, element, len(segment))
+    at = np.full((num_segments, width), -1, dtype=np.int64)
+    for one in range(len(segment)):
+        at[segment[one], rank[one]] = one
+    represented_by = np.full(len(segment), -1, dtype=np.int64)
+    for number in prange(num_segments):
+        for place in range(width):
+            one = at[number, place]
+            if one < 0 or represented_by[one] >= 0:
+                continue
+            represented_by[one] = place
+            for later in range(place + 1, width):
+                other = at[number, later]
+                if other >= 0 and represented_by[other] < 0:
+                    shared = _shared(element, places, bounds, one, other)
+                    union = bounds[one + 1] - bounds[one] + bounds[other + 1] - bounds[other] - shared
+                    if np.float64(shared) / max(union, 1) >= threshold:
+                        represented_by[other] = place
+    return represented_by == rank, represented_by
+
+
+@njit(cache=True, nogil=True, parallel=True)
+def bridges(
+    unit: np.ndarray,
+    element: np.ndarray,
+    weight: np.ndarray,
+    is_subject: np.ndarray,
+    passage: np.ndarray,
+    place_of_unit: np.ndarray,
+    width: int,
+    num_segments: int,
+    side: float,
+) -> tuple[np.ndarray, np.ndarray]:
+    places, bounds = _by_unit(unit, element, len(passage))
+    strength = np.zeros((num_segments, width, width))
+    through = np.full((num_segments, width, width), -1, dtype=np.int64)
+    at = np.full(num_segments * width, -1, dtype=np.int64)
+    for one in range(len(passage)):
+        at[place_of_unit[one]] = one
+    for number in prange(num_segments):
+        for row in range(width):
+            one = at[number * width + row]
+            for column in range(width):
+                other = at[number * width + column]
+                if one < 0 or other < 0 or passage[one] == passage[other]:
+                    continue
+                left, right = bounds[one], bounds[other]
+                while left < bounds[one + 1] and right < bounds[other + 1]:
+                    ours, theirs = places[left], places[right]
+                    if element[ours] == element[theirs]:
+                        # As `linking_reference.bridge_factor`; elements ascend, so ties go to the lower one.
+                        about = int(is_subject[ours]) + int(is_subject[theirs])
+                        factor = side if about == 0 else (1.0 if about == 1 else 0.0)
+                        if weight[ours] * factor > strength[number, row, column]:
+                            strength[number, row, column] = weight[ours] * factor
+                            through[number, row, column] = element[ours]
+                    left += element[ours] <= element[theirs]
+                    right += element[theirs] <= element[ours]
+    return strength, through

@@ -1,0 +1,183 @@
+"""The ragged steps as fused loops, threads over questions, on a CPU. See `contract.Steps` for what each does.
+
+Tensors share their memory with the loops. Knows dtypes and workspaces; the loops are in numba_rows, numba_scores,
+numba_evidence and numba_expand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numba
+import numpy as np
+import torch
+from torch import Tensor
+
+from hyce_kernels.steps import numba_evidence, numba_expand, numba_rows, numba_scores
+
+# Values of one tile of products.
+_WORKSPACE = 1 << 24
+_NONE = np.zeros(0, dtype=np.int64)
+_NO_WEIGHT = np.zeros(0, dtype=np.float64)
+
+
+class NumbaSteps:
+    name = propagation = "numba"
+
+    def gather_rows(self, pointer: Tensor, values: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+        return _tensors(numba_rows.gather_rows(pointer.numpy(), values.numpy(), rows.numpy()))
+
+    def distinct(self, segment: Tensor, ids: Tensor, num_segments: int, universe: int) -> tuple[Tensor, Tensor, Tensor]:
+        return _tensors(numba_rows.distinct(segment.numpy(), ids.numpy(), num_segments))
+
+    def contains(
+        self, segment: Tensor, ids: Tensor, of_segment: Tensor, of_ids: Tensor, num_segments: int, universe: int
+    ) -> Tensor:
+        pairs = segment.numpy(), ids.numpy(), of_segment.numpy(), of_ids.numpy()
+        return torch.from_numpy(numba_rows.contains(*pairs, num_segments))
+
+    def top_per_segment(
+        self, segment: Tensor, score: Tensor, num_segments: int, k: int, tie: Tensor | None = None
+    ) -> Tensor:
+        ties = _NONE if tie is None else tie.numpy()
+        found = numba_rows.top_per_segment(segment.numpy(), _falling(score), num_segments, k, ties, tie is not None)
+        return torch.from_numpy(found)
+
+    def incidence(
+        self, pointer: Tensor, values: Tensor, segment: Tensor, rows: Tensor, num_segments: int, universe: int
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        rows_of = pointer.numpy(), values.numpy(), segment.numpy(), rows.numpy()
+        return _tensors(numba_rows.incidence(*rows_of, num_segments))
+
+    def overlap(
+        self,
+        pointer: Tensor,
+        values: Tensor,
+        rows: Tensor,
+        segment: Tensor,
+        set_segment: Tensor,
+        set_ids: Tensor,
+        num_segments: int,
+        universe: int,
+        weight: Tensor | None = None,
+        value_weight: Tensor | None = None,
+        reduce: str = "sum",
+    ) -> Tensor:
+        weights = (_NO_WEIGHT if one is None else one.numpy() for one in (weight, value_weight))
+        found = numba_scores.overlap(
+            pointer.numpy(), values.numpy(), rows.numpy(), segment.numpy(), set_segment.numpy(), set_ids.numpy(),
+            num_segments, *weights, reduce == "max",
+        )  # fmt: skip
+        return torch.from_numpy(found)
+
+    def pair_products(self, questions: Tensor, vectors: Tensor, question: Tensor, row: Tensor) -> Tensor:
+        found = np.empty(len(row), dtype=vectors.numpy().dtype)
+        numba_scores.pair_products(
+            questions.contiguous().numpy(), vectors.contiguous().numpy(), question.numpy(), row.numpy(), found
+        )
+        return torch.from_numpy(found).double()
+
+    def nearest(self, questions: Tensor, vectors: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        k = min(k, len(vectors))
+        found = np.empty((len(questions), k), dtype=np.int64)
+        asked, rows = questions.contiguous().numpy(), vectors.contiguous().numpy()
+        for first, near in _tiles(questions, vectors):
+            numba_scores.nearest(asked, rows, near, first, k, _margin(vectors), found)
+        question = torch.arange(len(questions)).repeat_interleave(k)
+        return question, torch.from_numpy(found).flatten()
+
+    def link(
+        self,
+        entity: Tensor,
+        hyperedge: Tensor,
+        weight: Tensor,
+        is_subject: Tensor,
+        passage: Tensor,
+        score: Tensor,
+        side: float,
+    ) -> Tensor:
+        columns = (one.numpy() for one in (entity, hyperedge, weight, is_subject, passage, score))
+        return torch.from_numpy(numba_evidence.link(*columns, side))
+
+    def fuse(
+        self, unit: Tensor, element: Tensor, segment: Tensor, rank: Tensor, num_segments: int, width: int,
+        threshold: float,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        columns = (one.numpy() for one in (unit, element, segment, rank))
+        return _tensors(numba_evidence.fuse(*columns, num_segments, width, threshold))
+
+    def bridges(
+        self,
+        unit: Tensor,
+        element: Tensor,
+        weight: Tensor,
+        is_subject: Tensor,
+        passage: Tensor,
+        place: Tensor,
+        width: int,
+        num_segments: int,
+        side: float,
+    ) -> tuple[Tensor, Tensor]:
+        columns = (one.numpy() for one in (unit, element, weight, is_subject, passage, place))
+        return _tensors(numba_evidence.bridges(*columns, width, num_segments, side))
+
+    def expand(
+        self,
+        member_pointer: Tensor,
+        member: Tensor,
+        incident_pointer: Tensor,
+        incident: Tensor,
+        entry_segment: Tensor,
+        entry: Tensor,
+        questions: Tensor,
+        vectors: Tensor,
+        hops: int,
+        budget: int,
+        beta: float,
+        keep: int,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        graph = (one.numpy() for one in (member_pointer, member, incident_pointer, incident))
+        count = len(questions)
+        bounds = numba_rows.bounds_of(entry_segment.numpy(), count)
+        asked, rows = questions.contiguous().numpy(), vectors.contiguous().numpy()
+        start = (*graph, bounds, entry.numpy(), asked, rows)
+        # A budget of its own keeps the rows short.
+        keep = min(keep, len(member_pointer) - 1, budget)
+        best, score = np.full((count, keep), -1, dtype=np.int64), np.zeros((count, keep))
+        kept, cut = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.bool_)
+        for first, near in _tiles(questions, vectors):
+            numba_expand.expand(
+                *start, near, first, hops, budget, beta, _margin(vectors), numba.get_num_threads(), best, score, kept,
+                cut,
+            )  # fmt: skip
+        segment = torch.arange(count).repeat_interleave(torch.from_numpy(kept))
+        held = best >= 0
+        return segment, torch.from_numpy(best[held]), torch.from_numpy(score[held]), torch.from_numpy(cut)
+
+
+# Any: how many there are is the loop's affair.
+def _tensors(arrays: tuple[np.ndarray, ...]) -> Any:
+    return tuple(torch.from_numpy(array) for array in arrays)
+
+
+def _falling(score: Tensor) -> np.ndarray:
+    """32-bit numbers, as int64, that fall where the scores, as float32, rise."""
+    # Adding zero makes minus zero plus zero.
+    bits = (score.float() + 0.0).view(torch.int32)
+    rising = torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits).long()
+    falling: np.ndarray = (~rising).numpy()
+    return falling
+
+
+def _margin(vectors: Tensor) -> float:
+    """Twice what a product of unit vectors may be off by: the sum of d rounded terms, and its rounding to be ranked."""
+    return 2 * (vectors.shape[1] + 8) * torch.finfo(torch.float32).eps
+
+
+def _tiles(questions: Tensor, vectors: Tensor) -> Iterator[tuple[int, np.ndarray]]:
+    """The number of the first question, and the products of some questions with all rows [T, M]."""
+    step = max(1, _WORKSPACE // max(len(vectors), 1))
+    turned = vectors.T
+    for first in range(0, len(questions), step):
+        yield first, (questions[first : first + step] @ turned).numpy()

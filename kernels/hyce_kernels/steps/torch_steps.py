@@ -1,0 +1,172 @@
+"""The ragged steps as torch operations, on any device. See `contract.Steps` for what each does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from hyce_kernels import chains, fusion, linking
+from hyce_kernels.ragged import (
+    gather_rows,
+    is_member,
+    lengths,
+    segment_max,
+    segment_sum,
+    split_keys,
+    top_per_segment,
+)
+
+# Values held in 64 bit at once; bounds the workspace to 128 MB.
+_WORKSPACE = 1 << 24
+
+
+@dataclass(frozen=True)
+class TorchSteps:
+    # The propagation backend that goes with it.
+    propagation: str = "torch"
+    name = "torch"
+
+    def gather_rows(self, pointer: Tensor, values: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+        return gather_rows(pointer, values, rows)
+
+    def distinct(self, segment: Tensor, ids: Tensor, num_segments: int, universe: int) -> tuple[Tensor, Tensor, Tensor]:
+        keys, count = torch.unique(segment * max(universe, 1) + ids, return_counts=True)
+        return *split_keys(keys, universe), count
+
+    def contains(
+        self, segment: Tensor, ids: Tensor, of_segment: Tensor, of_ids: Tensor, num_segments: int, universe: int
+    ) -> Tensor:
+        base = max(universe, 1)
+        return is_member(segment * base + ids, of_segment * base + of_ids)
+
+    def top_per_segment(
+        self, segment: Tensor, score: Tensor, num_segments: int, k: int, tie: Tensor | None = None
+    ) -> Tensor:
+        if tie is None:
+            return top_per_segment(segment, score, num_segments, k)
+        order = torch.sort(tie, stable=True).indices
+        order = order[torch.sort(segment[order], stable=True).indices]
+        return order[top_per_segment(segment[order], score[order], num_segments, k)]
+
+    def incidence(
+        self, pointer: Tensor, values: Tensor, segment: Tensor, rows: Tensor, num_segments: int, universe: int
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        edge_row, member = gather_rows(pointer, values, rows)
+        keys, entity_row = torch.unique(segment[edge_row] * max(universe, 1) + member, return_inverse=True)
+        return edge_row, entity_row, *split_keys(keys, universe)
+
+    def overlap(
+        self,
+        pointer: Tensor,
+        values: Tensor,
+        rows: Tensor,
+        segment: Tensor,
+        set_segment: Tensor,
+        set_ids: Tensor,
+        num_segments: int,
+        universe: int,
+        weight: Tensor | None = None,
+        value_weight: Tensor | None = None,
+        reduce: str = "sum",
+    ) -> Tensor:
+        places = torch.arange(len(values), device=values.device)
+        row, place = gather_rows(pointer, places, rows)
+        value = values[place]
+        counted = self.contains(segment[row], value, set_segment, set_ids, num_segments, universe).double()
+        if weight is not None:
+            counted *= weight[place]
+        if value_weight is not None:
+            counted *= value_weight[value]
+        counts = lengths(row, len(rows))
+        return segment_sum(counted, counts) if reduce == "sum" else segment_max(counted, counts)
+
+    def pair_products(self, questions: Tensor, vectors: Tensor, question: Tensor, row: Tensor) -> Tensor:
+        result = torch.empty(len(row), dtype=vectors.dtype, device=row.device)
+        step = max(1, _WORKSPACE // (2 * max(vectors.shape[1], 1)))
+        for start in range(0, len(row), step):
+            part = slice(start, start + step)
+            left, right = questions[question[part]].double(), vectors[row[part]].double()
+            result[part] = (left * right).sum(1).clamp_(0, 1)
+        return result.double()
+
+    def nearest(self, questions: Tensor, vectors: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        # One number that orders by similarity, then by row: similarities are not negative, so their bits ascend.
+        rows = torch.arange(len(vectors), device=vectors.device)
+        key = (products(questions, vectors).float().view(torch.int32).long() << 32) - rows
+        found = key.topk(min(k, len(vectors)), dim=1, sorted=False).indices
+        question = torch.arange(len(found), device=found.device)
+        return question.repeat_interleave(found.shape[1]), found.flatten()
+
+    def link(
+        self,
+        entity: Tensor,
+        hyperedge: Tensor,
+        weight: Tensor,
+        is_subject: Tensor,
+        passage: Tensor,
+        score: Tensor,
+        side: float,
+    ) -> Tensor:
+        return linking.link(entity, hyperedge, weight, is_subject, passage, score, side)
+
+    def fuse(
+        self, unit: Tensor, element: Tensor, segment: Tensor, rank: Tensor, num_segments: int, width: int,
+        threshold: float,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        overlap = fusion.jaccard(unit, element, segment, rank, num_segments, width)
+        valid = torch.zeros((num_segments, width), dtype=torch.bool, device=segment.device)
+        valid[segment, rank] = True
+        representative, represented_by = fusion.fuse(overlap, valid, threshold)
+        return representative[segment, rank], represented_by[segment, rank]
+
+    def bridges(
+        self,
+        unit: Tensor,
+        element: Tensor,
+        weight: Tensor,
+        is_subject: Tensor,
+        passage: Tensor,
+        place: Tensor,
+        width: int,
+        num_segments: int,
+        side: float,
+    ) -> tuple[Tensor, Tensor]:
+        return chains.bridges(unit, element, weight, is_subject, passage, place, width, num_segments, side)
+
+    def expand(
+        self,
+        member_pointer: Tensor,
+        member: Tensor,
+        incident_pointer: Tensor,
+        incident: Tensor,
+        entry_segment: Tensor,
+        entry: Tensor,
+        questions: Tensor,
+        vectors: Tensor,
+        hops: int,
+        budget: int,
+        beta: float,
+        keep: int,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        from hyce_kernels.steps.expand_torch import Incidence, Search
+
+        graph = Incidence(member_pointer, member, incident_pointer, incident)
+        search = Search(graph, entry_segment, entry, questions, vectors, budget, beta)
+        for _ in range(hops):
+            search.hop()
+        segment, hyperedge, score, cut = search.found()
+        best = top_per_segment(segment, score, len(questions), keep)
+        return segment[best], hyperedge[best], score[best], cut
+
+
+def products(questions: Tensor, vectors: Tensor) -> Tensor:
+    """Every similarity [Q, M], summed in 64 bit and rounded to the type of the vectors."""
+    result = torch.empty((len(questions), len(vectors)), dtype=vectors.dtype, device=vectors.device)
+    left = questions.double()
+    rows = max(1, _WORKSPACE // max(vectors.shape[1], len(questions)))
+    for start in range(0, len(vectors), rows):
+        tile = vectors[start : start + rows].double()
+        result[:, start : start + rows] = (left @ tile.T).clamp_(0, 1)
+    return result
