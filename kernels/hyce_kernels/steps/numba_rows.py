@@ -116,6 +116,10 @@ def top_per_segment(
     best = np.empty(kept[-1], dtype=np.int64)
     for one in prange(num_segments):
         first, last = bounds[one], bounds[one + 1]
+        if k == 1:
+            if first < last:
+                best[kept[one]] = _lowest(falling, tie, has_tie, first, last)
+            continue
         order = _by_tie(tie[first:last]) if has_tie else np.arange(last - first)
         # One number that orders by score, then by the place in `order`.
         keys = (falling[first:last][order] << 32) + np.arange(last - first)
@@ -125,6 +129,18 @@ def top_per_segment(
         keys.sort()
         for place in range(count):
             best[kept[one] + place] = first + order[keys[place] & 0xFFFFFFFF]
+    return best
+
+
+@njit(cache=True, nogil=True)
+def _lowest(falling: np.ndarray, tie: np.ndarray, has_tie: bool, first: int, last: int) -> int:
+    best = first
+    for place in range(first + 1, last):
+        better = falling[place] < falling[best]
+        if has_tie and falling[place] == falling[best]:
+            better = tie[place] < tie[best]
+        if better:
+            best = place
     return best
 
 

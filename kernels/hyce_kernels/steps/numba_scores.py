@@ -47,13 +47,18 @@ def overlap(
 ) -> np.ndarray:
     """`weight` and `value_weight` are empty where they are all one."""
     bounds = bounds_of(set_segment, num_segments)
+    # Most values are in no set: one bit of 64 says so without a search.
+    filters = np.zeros(num_segments, dtype=np.uint64)
+    for place in range(len(set_ids)):
+        filters[set_segment[place]] |= np.uint64(1) << np.uint64(set_ids[place] & 63)
     found = np.zeros(len(rows), dtype=np.float64)
     for place in prange(len(rows)):
         first, last = bounds[segment[place]], bounds[segment[place] + 1]
-        total = 0.0
+        total, bits = 0.0, filters[segment[place]]
         if first < last:
             for one in range(pointer[rows[place]], pointer[rows[place] + 1]):
-                if place_of(set_ids, first, last, values[one]) >= 0:
+                may = (bits >> np.uint64(values[one] & 63)) & np.uint64(1)
+                if may and place_of(set_ids, first, last, values[one]) >= 0:
                     counted = 1.0
                     if len(weight):
                         counted *= weight[one]
@@ -65,36 +70,50 @@ def overlap(
 
 
 @njit(cache=True, nogil=True)
-def kth_largest(values: np.ndarray, k: int) -> float:
-    """Of float32 values [M], 1 <= k <= M."""
-    return np.partition(values, len(values) - k)[len(values) - k]
+def _kth_largest(bits: np.ndarray, k: int) -> int:
+    """The k-th largest of rough products; what is not above zero counts as zero."""
+    # One bin a value: products of unit vectors stay below 1.03.
+    bins = np.zeros(0x3F84 + 1, dtype=np.int64)
+    for one in bits:
+        bins[min(max(one, 0), 0x3F84)] += 1
+    place = len(bins) - 1
+    seen = bins[place]
+    while seen < k:
+        place -= 1
+        seen += bins[place]
+    return place
 
 
 @njit(cache=True, nogil=True, parallel=True)
 def nearest(
-    questions: np.ndarray, vectors: np.ndarray, near: np.ndarray, first: int, k: int, margin: float, found: np.ndarray
+    questions: np.ndarray,
+    vectors: np.ndarray,
+    near: np.ndarray,
+    values: np.ndarray,
+    first: int,
+    k: int,
+    margin: float,
+    found: np.ndarray,
 ) -> None:
     """The k nearest rows of the questions from number `first` on, exactly, into `found` [Q, k].
 
     Args:
-        near: products that are at most half of `margin` off [T, M].
+        near, values: bits of rough products [T, M], at most half of `margin` off, and what bits mean; see `rough`.
     """
     for one in prange(len(near)):
-        least = kth_largest(near[one], k)
-        # What is not above zero ties at zero: then every row is a candidate.
-        least = least - margin if least > margin else -2.0
-        count = 0
-        for row in range(near.shape[1]):
-            count += near[one, row] >= least
-        rows, keys = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.float32)
-        count = 0
-        for row in range(near.shape[1]):
-            if near[one, row] >= least:
-                rows[count] = row
-                # Rounded twice, as everywhere: to the type of the vectors, and to rank.
-                keys[count] = np.float32(similarity(questions[first + one], vectors[row]))
-                count += 1
-        # Rows ascend, and the sort is stable: ties go to the lower one.
-        order = np.argsort(-keys, kind="mergesort")
+        border = values[_kth_largest(near[one], k)] - margin
+        rows = np.flatnonzero(near[one] >= _bits_below(border)) if border > 0 else np.arange(near.shape[1])
+        rank = np.empty(len(rows), dtype=np.float32)
+        for place in range(len(rows)):
+            # Falling, so that a stable sort puts the lower row first; rounded as it is wherever scores are ranked.
+            rank[place] = -np.float32(similarity(questions[first + one], vectors[rows[place]]))
+        order = np.argsort(rank, kind="mergesort")
         for place in range(k):
             found[first + one, place] = rows[order[place]]
+
+
+@njit(cache=True, nogil=True)
+def _bits_below(value: float) -> int:
+    """The bits of the highest rough number that is not above a positive value."""
+    single = np.array([value], dtype=np.float32)
+    return single.view(np.int32)[0] >> 16

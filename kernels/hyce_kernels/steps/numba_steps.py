@@ -6,7 +6,6 @@ numba_evidence and numba_expand.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numba
@@ -15,15 +14,17 @@ import torch
 from torch import Tensor
 
 from hyce_kernels.steps import numba_evidence, numba_expand, numba_rows, numba_scores
+from hyce_kernels.steps.rough import ERROR, RoughProducts, product_tiles, single_margin, values
 
-# Values of one tile of products.
-_WORKSPACE = 1 << 24
 _NONE = np.zeros(0, dtype=np.int64)
 _NO_WEIGHT = np.zeros(0, dtype=np.float64)
 
 
 class NumbaSteps:
     name = propagation = "numba"
+
+    def __init__(self) -> None:
+        self._rough, self._values = RoughProducts(), values()
 
     def gather_rows(self, pointer: Tensor, values: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         return _tensors(numba_rows.gather_rows(pointer.numpy(), values.numpy(), rows.numpy()))
@@ -82,8 +83,8 @@ class NumbaSteps:
         k = min(k, len(vectors))
         found = np.empty((len(questions), k), dtype=np.int64)
         asked, rows = questions.contiguous().numpy(), vectors.contiguous().numpy()
-        for first, near in _tiles(questions, vectors):
-            numba_scores.nearest(asked, rows, near, first, k, _margin(vectors), found)
+        for first, near in self._rough.tiles(questions, vectors):
+            numba_scores.nearest(asked, rows, near, self._values, first, k, 2 * ERROR, found)
         question = torch.arange(len(questions)).repeat_interleave(k)
         return question, torch.from_numpy(found).flatten()
 
@@ -146,10 +147,11 @@ class NumbaSteps:
         keep = min(keep, len(member_pointer) - 1, budget)
         best, score = np.full((count, keep), -1, dtype=np.int64), np.zeros((count, keep))
         kept, cut = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.bool_)
-        for first, near in _tiles(questions, vectors):
+        # In 32 bits: at the edge of the budget thousands lie closer together than 16 bits can tell.
+        for first, near in product_tiles(questions, vectors):
             numba_expand.expand(
-                *start, near, first, hops, budget, beta, _margin(vectors), numba.get_num_threads(), best, score, kept,
-                cut,
+                *start, near, first, hops, budget, beta, single_margin(vectors), numba.get_num_threads(), best, score,
+                kept, cut,
             )  # fmt: skip
         segment = torch.arange(count).repeat_interleave(torch.from_numpy(kept))
         held = best >= 0
@@ -168,16 +170,3 @@ def _falling(score: Tensor) -> np.ndarray:
     rising = torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits).long()
     falling: np.ndarray = (~rising).numpy()
     return falling
-
-
-def _margin(vectors: Tensor) -> float:
-    """Twice what a product of unit vectors may be off by: the sum of d rounded terms, and its rounding to be ranked."""
-    return 2 * (vectors.shape[1] + 8) * torch.finfo(torch.float32).eps
-
-
-def _tiles(questions: Tensor, vectors: Tensor) -> Iterator[tuple[int, np.ndarray]]:
-    """The number of the first question, and the products of some questions with all rows [T, M]."""
-    step = max(1, _WORKSPACE // max(len(vectors), 1))
-    turned = vectors.T
-    for first in range(0, len(questions), step):
-        yield first, (questions[first : first + step] @ turned).numpy()
