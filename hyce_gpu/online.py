@@ -28,7 +28,7 @@ from hyce_gpu.linked.candidates import find_candidates
 from hyce_gpu.linked.relevance import Asked
 from hyce_gpu.linked.walk import walk
 from hyce_gpu.propagate import propagate
-from hyce_gpu.reasoning import Reasoning
+from hyce_gpu.reasoning import Numbers, Reasoning
 from hyce_gpu.select import Subgraph, subgraph_of
 from hyce_gpu.similarity import Similarity
 from hyce_gpu.vector_index import Indexes
@@ -180,9 +180,9 @@ def _results(done: _Pass) -> Iterator[Reasoning]:
     entities = _Rows(subgraph.entity_question, num_questions)
     units = _Rows(assembly.question, num_questions)
     retained = _retained(done)
-    hyperedge, score = subgraph.hyperedge.tolist(), subgraph.retrieval_score.tolist()
-    entity, entity_confidence = subgraph.entity.tolist(), done.entity.tolist()
-    edge_confidence = done.hyperedge.tolist()
+    hyperedge, score = subgraph.hyperedge.cpu().numpy(), subgraph.retrieval_score.cpu().numpy()
+    entity, entity_confidence = subgraph.entity.cpu().numpy(), done.entity.cpu().numpy()
+    edge_confidence = done.hyperedge.cpu().numpy()
     unit_edge, unit_score = subgraph.hyperedge[assembly.row].tolist(), assembly.score.tolist()
     is_path, supports = assembly.is_path.tolist(), assembly.is_supporting.tolist()
     represented_by = assembly.represented_by.tolist()
@@ -195,11 +195,11 @@ def _results(done: _Pass) -> Iterator[Reasoning]:
         paths = [e for e, path in zip(evidence, is_path[unit], strict=True) if path]
         supporting = [e for e, support in zip(evidence, supports[unit], strict=True) if support]
         yield Reasoning(
-            hyperedges=hyperedge[edge],
-            vertices=entity[vertex],
-            retrieval_score=score[edge],
-            confidence=entity_confidence[vertex],
-            hyperedge_confidence=edge_confidence[edge],
+            hyperedges=Numbers(hyperedge[edge]),
+            vertices=Numbers(entity[vertex]),
+            retrieval_score=Numbers(score[edge]),
+            confidence=Numbers(entity_confidence[vertex]),
+            hyperedge_confidence=Numbers(edge_confidence[edge]),
             evidence=evidence,
             evidence_score=unit_score[unit],
             retained=dict(zip(evidence, retained[unit], strict=True)),

@@ -4,8 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
 
 from hyce_gpu.chains import Chain
+
+
+class Numbers(Sequence[Any]):
+    """A question's part of an array, as Python numbers once somebody looks: a batch has millions, few are read."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self._array = array
+        self._list: list[Any] | None = None
+
+    def __len__(self) -> int:
+        return len(self._array)
+
+    def __getitem__(self, place: Any) -> Any:
+        if self._list is None:
+            self._list = self._array.tolist()
+        return self._list[place]
+
+    def __eq__(self, other: object) -> bool:
+        return list(self) == list(other) if isinstance(other, Sequence) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return repr(list(self))
 
 
 @dataclass(frozen=True)

@@ -61,9 +61,10 @@ def test_batch_equals_the_reference(
 ) -> None:
     hypergraph, entry, vectors, terms, config = problem
     expected = reason(hypergraph, entry, vectors, config, backend="reference", query_terms=terms)
-    found = reason(hypergraph, entry, vectors, config, query_terms=terms)
-    for one, other in zip(found, expected, strict=True):
-        _assert_same(one, other)
+    for backend in ("torch", "numba"):
+        found = reason(hypergraph, entry, vectors, config, backend, query_terms=terms)
+        for one, other in zip(found, expected, strict=True):
+            _assert_same(one, other)
 
 
 def _assert_same(found: Reasoning, expected: Reasoning) -> None:

@@ -17,6 +17,7 @@ from hyce_gpu.reasoning import Reasoning
 
 EXACT = ("hyperedges", "vertices", "evidence", "paths", "supporting", "divergent", "retained", "represented_by")
 CLOSE = ("retrieval_score", "confidence", "hyperedge_confidence", "evidence_score")
+BACKENDS = ("torch", "numba")
 
 
 def _assert_same(found: Reasoning, expected: Reasoning) -> None:
@@ -62,8 +63,9 @@ def _problems(draw: st.DrawFn) -> tuple[Hypergraph, list[list[int]], torch.Tenso
 def test_batch_equals_the_reference(problem: tuple[Hypergraph, list[list[int]], torch.Tensor, Config]) -> None:
     hypergraph, entry, vectors, config = problem
     expected = reason(hypergraph, entry, vectors, config, backend="reference")
-    for found, one in zip(reason(hypergraph, entry, vectors, config), expected, strict=True):
-        _assert_same(found, one)
+    for backend in BACKENDS:
+        for found, one in zip(reason(hypergraph, entry, vectors, config, backend), expected, strict=True):
+            _assert_same(found, one)
 
 
 @pytest.fixture(scope="module")
@@ -78,15 +80,31 @@ def hub() -> tuple[Hypergraph, list[list[int]], torch.Tensor]:
     return hypergraph, entry, torch.from_numpy(units[2])
 
 
-def test_a_question_does_not_depend_on_its_batch(hub: tuple[Hypergraph, list[list[int]], torch.Tensor]) -> None:
+@pytest.mark.parametrize("config", [Config.paper(candidate_budget=500), Config.linked()], ids=["paper", "linked"])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_question_does_not_depend_on_its_batch(
+    hub: tuple[Hypergraph, list[list[int]], torch.Tensor], backend: str, config: Config
+) -> None:
     hypergraph, entry, vectors = hub
-    config = Config.paper(candidate_budget=500)
-    whole = reason(hypergraph, entry, vectors, config)
+    whole = reason(hypergraph, entry, vectors, config, backend)
     for size in (1, 7):
         for start in range(0, 35, size):
             part = slice(start, start + size)
-            for found, one in zip(reason(hypergraph, entry[part], vectors[part], config), whole[part], strict=True):
+            some = reason(hypergraph, entry[part], vectors[part], config, backend)
+            for found, one in zip(some, whole[part], strict=True):
                 _assert_same(found, one)
+
+
+@pytest.mark.parametrize("config", [Config.paper(candidate_budget=500), Config.linked()], ids=["paper", "linked"])
+def test_backends_choose_the_same_and_repeat_to_the_bit(
+    hub: tuple[Hypergraph, list[list[int]], torch.Tensor], config: Config
+) -> None:
+    hypergraph, entry, vectors = hub
+    expected = reason(hypergraph, entry, vectors, config, "torch")
+    found, again = (reason(hypergraph, entry, vectors, config, "numba") for _ in range(2))
+    for one, other, torch_one in zip(found, again, expected, strict=True):
+        assert one == other
+        _assert_same(one, torch_one)
 
 
 def test_the_budget_keeps_the_best_and_says_so(hub: tuple[Hypergraph, list[list[int]], torch.Tensor]) -> None:

@@ -42,7 +42,7 @@ def _check(found: Reasoning, expected: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
-@pytest.mark.parametrize("backend", ["reference", "torch"])
+@pytest.mark.parametrize("backend", ["reference", "torch", "numba"])
 @pytest.mark.parametrize("case", WORKED["cases"], ids=[case["name"] for case in WORKED["cases"]])
 def test_worked_case(case: dict[str, Any], backend: str, dtype: torch.dtype) -> None:
     config = Config.paper(**case["config"], candidate_budget=10**6)

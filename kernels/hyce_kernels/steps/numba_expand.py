@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, prange
 
+from hyce_kernels.steps.numba_rows import bounds_of
 from hyce_kernels.steps.numba_scores import similarity
 
 _EPSILON = 1e-12
@@ -24,7 +25,7 @@ def expand(
     member: np.ndarray,
     incident_pointer: np.ndarray,
     incident: np.ndarray,
-    entry_bounds: np.ndarray,
+    entry_segment: np.ndarray,
     entry: np.ndarray,
     questions: np.ndarray,
     vectors: np.ndarray,
@@ -47,22 +48,23 @@ def expand(
         count, cut: how many each question has, and whether the budget left any out [Q].
     """
     num_edges, num_entities = len(member_pointer) - 1, len(incident_pointer) - 1
+    entry_bounds = bounds_of(entry_segment, len(questions))
     for thread in prange(threads):
         # A stamp is the number of a question and hop: nothing is ever cleared, and nothing allocated in the loop.
-        reached, kept_at = np.zeros(num_edges, dtype=np.int64), np.zeros(num_edges, dtype=np.int64)
-        visited, frontier = np.zeros(num_entities, dtype=np.int64), np.empty(num_entities, dtype=np.int64)
+        state, visited = np.zeros(num_edges, dtype=np.int32), np.zeros(num_entities, dtype=np.int32)
+        frontier = np.empty(num_entities, dtype=np.int64)
         kept, work = np.empty(num_edges, dtype=np.int64), np.empty(num_edges, dtype=np.int64)
         share, rough = np.zeros(num_edges), np.empty(num_edges)
         for local in range(thread, len(near), threads):
-            number, stamp = first + local, (local + 1) * (hops + 1)
-            question = questions[number]
+            number, stamp = first + local, (local + 1) * (hops + 2)
+            question, is_kept = questions[number], stamp + hops + 1
             entries = entry[entry_bounds[number] : entry_bounds[number + 1]]
             frontier[: len(entries)] = entries
             visited[entries] = stamp
             num_frontier, num_kept = len(entries), 0
             for hop in range(hops):
                 every = _reach(
-                    frontier[:num_frontier], incident_pointer, incident, reached, kept_at, stamp, hop, kept, num_kept
+                    frontier[:num_frontier], incident_pointer, incident, state, stamp + hop, is_kept, kept, num_kept
                 )
                 _score(
                     kept[num_kept:every], member_pointer, member, visited, stamp, hop, near[local], beta, share, rough
@@ -70,12 +72,12 @@ def expand(
                 num_old, num_kept = num_kept, every
                 if every > budget:
                     cut[number] = True
-                    kept_at[kept[:num_old]] = 0
+                    state[kept[:num_old]] = 0
                     # The old ones that stay come first.
                     num_kept, num_old = _take(
                         kept, num_old, every, budget, share, rough, question, vectors, beta, margin, work
                     )
-                kept_at[kept[:num_kept]] = stamp
+                state[kept[:num_kept]] = is_kept
                 num_frontier = _onward(kept[num_old:num_kept], member_pointer, member, visited, stamp, frontier)
             count[number] = min(best.shape[1], num_kept)
             _take(kept, 0, num_kept, count[number], share, rough, question, vectors, beta, margin, work)
@@ -84,15 +86,15 @@ def expand(
 
 @njit(cache=True, nogil=True)
 def _reach(
-    frontier: np.ndarray, incident_pointer: np.ndarray, incident: np.ndarray, reached: np.ndarray, kept_at: np.ndarray,
-    stamp: int, hop: int, kept: np.ndarray, num_kept: int,
+    frontier: np.ndarray, incident_pointer: np.ndarray, incident: np.ndarray, state: np.ndarray, is_reached: int,
+    is_kept: int, kept: np.ndarray, num_kept: int,
 ) -> int:  # fmt: skip
     """Adds the hyperedges around the frontier that are not kept yet; returns how many there are then."""
     for v in frontier:
         for place in range(incident_pointer[v], incident_pointer[v + 1]):
             edge = incident[place]
-            if kept_at[edge] != stamp and reached[edge] != stamp + hop:
-                reached[edge] = stamp + hop
+            if state[edge] != is_kept and state[edge] != is_reached:
+                state[edge] = is_reached
                 kept[num_kept] = edge
                 num_kept += 1
     return num_kept

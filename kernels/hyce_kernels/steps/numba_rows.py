@@ -2,6 +2,8 @@
 
 Arrays are NumPy int64 unless said otherwise; `bounds` [S+1] says where each segment's values start. Every thread writes
 to its own slice, so that no result depends on their number.
+
+A loop that is called from Python is called from no other loop: numba's cache mixes the two up ('descr' is NULL).
 """
 
 from __future__ import annotations
@@ -21,8 +23,13 @@ def bounds_of(segment: np.ndarray, num_segments: int) -> np.ndarray:
     return bounds
 
 
-@njit(cache=True, nogil=True, parallel=True)
+@njit(cache=True, nogil=True)
 def gather_rows(pointer: np.ndarray, values: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return _gather(pointer, values, rows)
+
+
+@njit(cache=True, nogil=True, parallel=True)
+def _gather(pointer: np.ndarray, values: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     offset = np.zeros(len(rows) + 1, dtype=np.int64)
     for place in range(len(rows)):
         offset[place + 1] = offset[place] + pointer[rows[place] + 1] - pointer[rows[place]]
@@ -154,23 +161,47 @@ def _by_tie(tie: np.ndarray) -> np.ndarray:
 
 @njit(cache=True, nogil=True, parallel=True)
 def incidence(
-    pointer: np.ndarray, values: np.ndarray, segment: np.ndarray, rows: np.ndarray, num_segments: int
+    pointer: np.ndarray,
+    values: np.ndarray,
+    segment: np.ndarray,
+    rows: np.ndarray,
+    num_segments: int,
+    universe: int,
+    threads: int,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    edge_row, member = gather_rows(pointer, values, rows)
-    row_bounds = bounds_of(segment, num_segments)
-    bounds = np.searchsorted(edge_row, row_bounds)
-    work, count = member.copy(), np.zeros(len(member), dtype=np.int64)
-    kept = np.zeros(num_segments + 1, dtype=np.int64)
-    for one in prange(num_segments):
-        kept[one + 1] = _squeeze(work[bounds[one] : bounds[one + 1]], count[bounds[one] : bounds[one + 1]])
-    kept = np.cumsum(kept)
+    edge_row, member = _gather(pointer, values, rows)
+    bounds = np.searchsorted(edge_row, bounds_of(segment, num_segments))
+    work, count = np.empty(len(member), dtype=np.int64), np.zeros(num_segments + 1, dtype=np.int64)
     entity_row = np.empty(len(member), dtype=np.int64)
-    entity_segment, entity = np.empty(kept[-1], dtype=np.int64), np.empty(kept[-1], dtype=np.int64)
+    for thread in prange(threads):
+        # Which segment saw each value last, and as which number.
+        seen, number = np.full(universe, -1, dtype=np.int32), np.empty(universe, dtype=np.int32)
+        for one in range(thread, num_segments, threads):
+            part = slice(bounds[one], bounds[one + 1])
+            count[one + 1] = _number(member[part], one, seen, number, work[part], entity_row[part])
+    first = np.cumsum(count)
+    entity_segment, entity = np.empty(first[-1], dtype=np.int64), np.empty(first[-1], dtype=np.int64)
     for one in prange(num_segments):
-        first, number = bounds[one], kept[one + 1] - kept[one]
-        for place in range(number):
-            entity_segment[kept[one] + place] = one
-            entity[kept[one] + place] = work[first + place]
-        for place in range(first, bounds[one + 1]):
-            entity_row[place] = kept[one] - first + place_of(work, first, first + number, member[place])
+        entity_segment[first[one] : first[one + 1]] = one
+        entity[first[one] : first[one + 1]] = work[bounds[one] : bounds[one] + count[one + 1]]
+        entity_row[bounds[one] : bounds[one + 1]] += first[one]
     return edge_row, entity_row, entity_segment, entity
+
+
+@njit(cache=True, nogil=True)
+def _number(
+    member: np.ndarray, one: int, seen: np.ndarray, number: np.ndarray, distinct_members: np.ndarray, row: np.ndarray
+) -> int:
+    """Numbers the distinct members of a segment by ascending value; returns how many there are."""
+    count = 0
+    for v in member:
+        if seen[v] != one:
+            seen[v] = one
+            distinct_members[count] = v
+            count += 1
+    distinct_members[:count].sort()
+    for place in range(count):
+        number[distinct_members[place]] = place
+    for place in range(len(member)):
+        row[place] = number[member[place]]
+    return count

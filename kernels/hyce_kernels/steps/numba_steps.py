@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from hyce_kernels.steps import numba_evidence, numba_expand, numba_rows, numba_scores
-from hyce_kernels.steps.rough import ERROR, RoughProducts, product_tiles, single_margin, values
+from hyce_kernels.steps.rough import ERROR, RoughProducts, values
 
 _NONE = np.zeros(0, dtype=np.int64)
 _NO_WEIGHT = np.zeros(0, dtype=np.float64)
@@ -49,7 +49,7 @@ class NumbaSteps:
         self, pointer: Tensor, values: Tensor, segment: Tensor, rows: Tensor, num_segments: int, universe: int
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         rows_of = pointer.numpy(), values.numpy(), segment.numpy(), rows.numpy()
-        return _tensors(numba_rows.incidence(*rows_of, num_segments))
+        return _tensors(numba_rows.incidence(*rows_of, num_segments, universe, numba.get_num_threads()))
 
     def overlap(
         self,
@@ -140,17 +140,15 @@ class NumbaSteps:
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         graph = (one.numpy() for one in (member_pointer, member, incident_pointer, incident))
         count = len(questions)
-        bounds = numba_rows.bounds_of(entry_segment.numpy(), count)
         asked, rows = questions.contiguous().numpy(), vectors.contiguous().numpy()
-        start = (*graph, bounds, entry.numpy(), asked, rows)
+        start = (*graph, entry_segment.numpy(), entry.numpy(), asked, rows)
         # A budget of its own keeps the rows short.
         keep = min(keep, len(member_pointer) - 1, budget)
         best, score = np.full((count, keep), -1, dtype=np.int64), np.zeros((count, keep))
         kept, cut = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.bool_)
-        # In 32 bits: at the edge of the budget thousands lie closer together than 16 bits can tell.
-        for first, near in product_tiles(questions, vectors):
+        for first, near, margin in self._rough.finer_tiles(questions, vectors):
             numba_expand.expand(
-                *start, near, first, hops, budget, beta, single_margin(vectors), numba.get_num_threads(), best, score,
+                *start, near, first, hops, budget, beta, margin, numba.get_num_threads(), best, score,
                 kept, cut,
             )  # fmt: skip
         segment = torch.arange(count).repeat_interleave(torch.from_numpy(kept))
