@@ -92,16 +92,20 @@ def nearest(
     values: np.ndarray,
     first: int,
     k: int,
-    margin: float,
+    error: float,
+    rounding: float,
     found: np.ndarray,
 ) -> None:
     """The k nearest rows of the questions from number `first` on, exactly, into `found` [Q, k].
 
     Args:
-        near, values: bits of rough products [T, M], at most half of `margin` off, and what bits mean; see `rough`.
+        near, values, error, rounding: bits of rough products [T, M], what bits mean, and how far they may be off; see
+            `rough`.
     """
     for one in prange(len(near)):
-        border = values[_kth_largest(near[one], k)] - margin
+        border = values[_kth_largest(near[one], k)]
+        # Once for the k-th best itself, and once for whoever may be better.
+        border -= 2 * (error + rounding * border)
         rows = np.flatnonzero(near[one] >= _bits_below(border)) if border > 0 else np.arange(near.shape[1])
         rank = np.empty(len(rows), dtype=np.float32)
         for place in range(len(rows)):

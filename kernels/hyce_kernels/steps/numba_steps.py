@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from hyce_kernels.steps import numba_evidence, numba_expand, numba_rows, numba_scores
-from hyce_kernels.steps.rough import ERROR, RoughProducts, values
+from hyce_kernels.steps.rough import ROUNDING, RoughProducts, values
 
 _NONE = np.zeros(0, dtype=np.int64)
 _NO_WEIGHT = np.zeros(0, dtype=np.float64)
@@ -83,8 +83,8 @@ class NumbaSteps:
         k = min(k, len(vectors))
         found = np.empty((len(questions), k), dtype=np.int64)
         asked, rows = questions.contiguous().numpy(), vectors.contiguous().numpy()
-        for first, near in self._rough.tiles(questions, vectors):
-            numba_scores.nearest(asked, rows, near, self._values, first, k, 2 * ERROR, found)
+        for first, near, error in self._rough.tiles(questions, vectors):
+            numba_scores.nearest(asked, rows, near, self._values, first, k, error, ROUNDING, found)
         question = torch.arange(len(questions)).repeat_interleave(k)
         return question, torch.from_numpy(found).flatten()
 
@@ -146,9 +146,9 @@ class NumbaSteps:
         keep = min(keep, len(member_pointer) - 1, budget)
         best, score = np.full((count, keep), -1, dtype=np.int64), np.zeros((count, keep))
         kept, cut = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.bool_)
-        for first, near, margin in self._rough.finer_tiles(questions, vectors):
+        for first, near, error in self._rough.finer_tiles(questions, vectors):
             numba_expand.expand(
-                *start, near, first, hops, budget, beta, margin, numba.get_num_threads(), best, score,
+                *start, near, first, hops, budget, beta, 2 * error, numba.get_num_threads(), best, score,
                 kept, cut,
             )  # fmt: skip
         segment = torch.arange(count).repeat_interleave(torch.from_numpy(kept))

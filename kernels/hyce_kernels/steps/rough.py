@@ -1,45 +1,58 @@
 """Products in 16 bits, to narrow a search down: a third of the work of 32 bits where the processor multiplies bfloat16.
 
-A rough product is off by at most `ERROR`; whoever searches recomputes exactly what lies that close to the border.
+How far they may be off is known: for unit vectors, at most by the lengths of what rounding took from either factor
+(Cauchy-Schwarz), and by the rounding of the result. Whoever searches recomputes exactly what lies that close to the
+border.
 """
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
-# bfloat16 keeps 8 bits: each factor and the result are rounded by 2^-9, and the products of unit vectors' components
-# sum to at most 1. The rest is room for the sum in 32 bits.
-ERROR = 3 * 2.0**-9 + 2.0**-13
+# bfloat16 keeps 8 bits, so a number is rounded by at most this part of it.
+ROUNDING = 2.0**-9
+# Room for the sum in 32 bits.
+_SUM = 2.0**-13
 # Values of one tile of products.
 _WORKSPACE = 1 << 24
 _FEW = 8
+
+
+@dataclass(frozen=True)
+class _Rounded:
+    vectors: Tensor
+    # The length of the most that rounding took from a row.
+    lost: float
 
 
 class RoughProducts:
     """Keeps a 16-bit copy of each table of vectors for as long as the table lives."""
 
     def __init__(self) -> None:
-        self._copies: dict[int, tuple[weakref.ref[Tensor], int, Tensor]] = {}
+        self._copies: dict[int, tuple[weakref.ref[Tensor], int, _Rounded]] = {}
         self._type = torch.bfloat16 if _multiplies_bfloat16() else torch.float32
 
-    def tiles(self, questions: Tensor, vectors: Tensor) -> Iterator[tuple[int, np.ndarray]]:
-        """For some questions at a time: the number of the first, and the bits of their products [T, M] int16.
+    def tiles(self, questions: Tensor, vectors: Tensor) -> Iterator[tuple[int, np.ndarray, float]]:
+        """For some questions at a time: (the number of the first, bits of their products [T, M] int16, error).
 
-        The bits of numbers that are not negative ascend as the numbers do; those of negative ones are negative.
+        The bits of numbers that are not negative ascend as the numbers do; those of negative ones are negative. A
+        product is off by at most `error`, and by `ROUNDING` of itself.
         """
         step = max(1, _WORKSPACE // max(len(vectors), 1))
-        turned, asked = self._copy(vectors).T, questions.to(self._type)
+        rows, asked = self._kept(vectors), _rounded(questions, self._type)
+        error = rows.lost + asked.lost + _SUM
         for first in range(0, len(questions), step):
-            near = (asked[first : first + step] @ turned).to(torch.bfloat16)
-            yield first, near.view(torch.int16).numpy()
+            near = (asked.vectors[first : first + step] @ rows.vectors.T).to(torch.bfloat16)
+            yield first, near.view(torch.int16).numpy(), error
 
     def finer_tiles(self, questions: Tensor, vectors: Tensor) -> Iterator[tuple[int, np.ndarray, float]]:
-        """As numbers, and with twice what they may be off by: (first, near [T, M], margin).
+        """As numbers, and with what they may be off by altogether: (first, near [T, M] float, error).
 
         In 32 bits, where thousands lie closer together than 16 bits can tell; reading the vectors for a few questions
         takes longer than telling those apart. Without vectors (d = 0), nothing is alike.
@@ -48,24 +61,32 @@ class RoughProducts:
             yield 0, np.zeros((len(questions), len(vectors)), dtype=np.float32), 0.0
             return
         if len(questions) < _FEW and self._type == torch.bfloat16:
-            for first, near in self.tiles(questions, vectors):
-                yield first, torch.from_numpy(near).view(torch.bfloat16).float().numpy(), 2 * ERROR
+            for first, near, error in self.tiles(questions, vectors):
+                yield first, torch.from_numpy(near).view(torch.bfloat16).float().numpy(), error + ROUNDING
             return
         # The sum of d rounded terms, and its rounding to be ranked.
-        margin = 2 * (vectors.shape[1] + 8) * torch.finfo(torch.float32).eps
+        error = (vectors.shape[1] + 8) * torch.finfo(torch.float32).eps
         step = max(1, _WORKSPACE // max(len(vectors), 1))
         for first in range(0, len(questions), step):
-            yield first, (questions[first : first + step] @ vectors.T).numpy(), margin
+            yield first, (questions[first : first + step] @ vectors.T).numpy(), error
 
-    def _copy(self, vectors: Tensor) -> Tensor:
-        if vectors.dtype == self._type:
-            return vectors
+    def _kept(self, vectors: Tensor) -> _Rounded:
         known = self._copies.get(id(vectors))
         if known and known[0]() is vectors and known[1] == vectors._version:
             return known[2]
-        key, copies, copy = id(vectors), self._copies, vectors.to(self._type)
-        copies[key] = weakref.ref(vectors, lambda _: copies.pop(key, None)), vectors._version, copy
-        return copy
+        key, copies, rounded = id(vectors), self._copies, _rounded(vectors, self._type)
+        copies[key] = weakref.ref(vectors, lambda _: copies.pop(key, None)), vectors._version, rounded
+        return rounded
+
+
+def _rounded(vectors: Tensor, dtype: torch.dtype) -> _Rounded:
+    rounded = vectors.to(dtype)
+    step = max(1, _WORKSPACE // max(vectors.shape[1], 1))
+    lost = 0.0
+    for first in range(0, len(vectors), step):
+        part = slice(first, first + step)
+        lost = max(lost, float((vectors[part].double() - rounded[part].double()).norm(dim=1).max()))
+    return _Rounded(rounded, lost)
 
 
 def _multiplies_bfloat16() -> bool:
