@@ -9,7 +9,7 @@ READY := $(VENV)/.ready-$(subst $(comma),-,$(EXTRAS))
 # Threads that spin while they wait make a busy machine several times slower.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: setup demo test lint bench clean
+.PHONY: setup demo test lint bench torch-sparse clean
 
 setup: $(READY)
 
@@ -43,6 +43,12 @@ bench: setup
 	  --benchmark-only --benchmark-quiet --benchmark-json="$$result"; status=$$?; \
 	test ! -s "$$result" || $(BIN)/python benchmarks/report.py "$$result" $(OLD) || status=$$?; \
 	exit $$status
+
+# torch-sparse comes as source only: the first build takes some 20 minutes of a processor, later ones are in pip's cache.
+torch-sparse: setup
+	$(BIN)/python -m pip install --disable-pip-version-check --no-build-isolation torch-scatter==2.1.2 torch-sparse==0.6.18
+	$(BIN)/python -c 'import torch_sparse'
+	$(BIN)/python -m pytest tests/test_kernels_propagation.py -k torch_sparse
 
 clean:
 	rm -rf $(VENV) hyce-demo

@@ -34,8 +34,9 @@ from hyce_gpu.similarity import Similarity
 from hyce_gpu.vector_index import Indexes
 
 BACKENDS = ("numba", "torch", "reference")
-# Bounds the workspace of one pass: questions times the larger of V and E.
-_PASS_CELLS = 1 << 24
+# Bounds the workspace of one pass. Torch compares every question with every vector, in questions times the larger of V
+# and E cells; the loops do so in tiles, and need about 1 MB a question for its pairs and its sub-hypergraph.
+_PASS_CELLS, _PASS_QUESTIONS = 1 << 24, 512
 
 
 def reason(
@@ -81,12 +82,18 @@ def reason(
         raise MissingBackendError(f"unknown backend {backend!r}; there are auto, {', '.join(BACKENDS)}")
     steps = choose_steps(backend, device)
     hypergraph, vectors = hypergraph.to(device), vectors.to(device)
-    step = max(1, _PASS_CELLS // max(hypergraph.num_entities, hypergraph.num_hyperedges, 1))
+    step = _pass_size(hypergraph, steps)
     results: list[Reasoning] = []
     for start in range(0, len(entry), step):
         part = slice(start, start + step)
         results += _one_pass(hypergraph, entry[part], vectors[part], terms[part], config, steps, indexes or Indexes())
     return results
+
+
+def _pass_size(hypergraph: Hypergraph, steps: Steps) -> int:
+    if steps.name == "numba":
+        return _PASS_QUESTIONS
+    return max(1, _PASS_CELLS // max(hypergraph.num_entities, hypergraph.num_hyperedges, 1))
 
 
 def _by_reference(

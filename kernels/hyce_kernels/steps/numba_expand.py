@@ -50,10 +50,11 @@ def expand(
     num_edges, num_entities = len(member_pointer) - 1, len(incident_pointer) - 1
     entry_bounds = bounds_of(entry_segment, len(questions))
     for thread in prange(threads):
-        # A stamp is the number of a question and hop: nothing is ever cleared, and nothing allocated in the loop.
+        # A stamp is the number of a question and hop: nothing is ever cleared, and nothing allocated in the loop. Small
+        # numbers, since this is a walk through memory: what fits in the cache decides.
         state, visited = np.zeros(num_edges, dtype=np.int32), np.zeros(num_entities, dtype=np.int32)
-        frontier = np.empty(num_entities, dtype=np.int64)
-        kept, work = np.empty(num_edges, dtype=np.int64), np.empty(num_edges, dtype=np.int64)
+        frontier = np.empty(num_entities, dtype=np.int32)
+        kept, work = np.empty(num_edges, dtype=np.int32), np.empty(num_edges, dtype=np.int32)
         share, rough = np.zeros(num_edges), np.empty(num_edges)
         for local in range(thread, len(near), threads):
             number, stamp = first + local, (local + 1) * (hops + 2)

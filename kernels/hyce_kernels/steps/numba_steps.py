@@ -138,7 +138,8 @@ class NumbaSteps:
         beta: float,
         keep: int,
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        graph = (one.numpy() for one in (member_pointer, member, incident_pointer, incident))
+        # Half the memory to walk through; ids of a corpus fit.
+        graph = (one.numpy().astype(np.int32) for one in (member_pointer, member, incident_pointer, incident))
         count = len(questions)
         asked, rows = questions.contiguous().numpy(), vectors.contiguous().numpy()
         start = (*graph, entry_segment.numpy(), entry.numpy(), asked, rows)
