@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
-from hyce_kernels.ragged import lengths, places, rank_in_segment, segment_max, segment_sum
+from hyce_kernels.ragged import lengths, rank_in_segment, segment_max, segment_sum
 from torch import Tensor
 
 from hyce_gpu.config import EPSILON, Config
 from hyce_gpu.hypergraph import Hypergraph
 from hyce_gpu.propagate import Confidence
-from hyce_gpu.select import Subgraph, best_rows
+from hyce_gpu.select import Subgraph, best_rows, members_of
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Assembly:
     question: Tensor  # [U]
     score: Tensor  # [U] evidence score
     terms: Mapping[str, Tensor]  # each [U], weighted: they add up to the score
-    retained: Tensor  # [N] bool, aligned with the incidences: entity retained
+    retained: Tensor  # [W] bool: local entity retained
     fallback: Tensor  # [Q] bool
     # Rank of the unit that stands for each in its question; its own where it is a representative.
     represented_by: Tensor  # [U]
@@ -32,8 +32,8 @@ class Assembly:
 
 
 def assemble(hypergraph: Hypergraph, subgraph: Subgraph, confidence: Confidence, config: Config) -> Assembly:
-    retained = _retained(subgraph, confidence, config)[subgraph.entity_row]
-    coverage = segment_sum(retained.to(confidence.entity.dtype), subgraph.edge_size)
+    retained = _retained(subgraph, confidence, config)
+    coverage = segment_sum(retained[subgraph.entity_row].to(confidence.entity.dtype), subgraph.edge_size)
     terms = _terms(hypergraph, subgraph, confidence, coverage, config)
     fallback = _per_question_max(coverage, subgraph) == 0
     score, terms = _with_fallback(subgraph, terms, fallback)
@@ -93,9 +93,9 @@ def fuse_units(subgraph: Subgraph, chosen: Tensor, retained: Tensor, config: Con
     """Fusion by Jaccard overlap of retained entities (37 to 39). Without retained entities nothing overlaps."""
     question = subgraph.edge_question[chosen]
     rank = rank_in_segment(question, subgraph.num_questions)
-    unit = places(chosen, len(subgraph.hyperedge))[subgraph.edge_row]
-    used = retained & (unit >= 0)
+    unit, entity = members_of(subgraph, chosen)
+    used = retained[entity]
     return subgraph.steps.fuse(
-        unit[used], subgraph.entity_row[used], question, rank, subgraph.num_questions, config.evidence_units,
+        unit[used], entity[used], question, rank, subgraph.num_questions, config.evidence_units,
         config.overlap_threshold,
     )  # fmt: skip

@@ -12,14 +12,14 @@ from itertools import pairwise
 
 import torch
 from hyce_kernels import chains as kernel
-from hyce_kernels.ragged import lengths, places, rank_in_segment, segment_max
+from hyce_kernels.ragged import lengths, rank_in_segment, segment_max
 from torch import Tensor
 
 from hyce_gpu.assemble import Assembly
 from hyce_gpu.config import EPSILON, Config
 from hyce_gpu.hypergraph import Hypergraph
 from hyce_gpu.linked.bridges import bridge_weight, is_subject
-from hyce_gpu.select import Subgraph
+from hyce_gpu.select import Subgraph, members_of
 
 
 @dataclass(frozen=True)
@@ -51,13 +51,13 @@ def trace_chains(
     """
     width, count = config.evidence_units, subgraph.num_questions
     place = assembly.question * width + rank_in_segment(assembly.question, count)
-    unit = places(assembly.row, len(subgraph.hyperedge))[subgraph.edge_row]
-    inside = (unit >= 0) & assembly.is_path[unit]
-    unit, element = unit[inside], subgraph.entity_row[inside]
+    unit, element = members_of(subgraph, assembly.row)
+    inside = assembly.is_path[unit]
+    unit, element = unit[inside], element[inside]
     passage = hypergraph.passages.of_hyperedge[subgraph.hyperedge[assembly.row]]
     strength, through = subgraph.steps.bridges(
-        unit, element, bridge_weight(hypergraph, subgraph, is_entry, config)[inside],
-        is_subject(hypergraph, subgraph)[inside], passage, place, width, count, config.side_bridge,
+        unit, element, bridge_weight(hypergraph, subgraph, is_entry, element, config),
+        is_subject(hypergraph, subgraph, assembly.row[unit], element), passage, place, width, count, config.side_bridge,
     )  # fmt: skip
     gain = _table(place, _gain(assembly, count), count, width, 0.0)
     start, entry = _starts(hypergraph, subgraph, is_entry, unit, element, place, count, width)

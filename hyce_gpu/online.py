@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from hyce_kernels.ragged import places
 from hyce_kernels.steps import Steps
 from hyce_kernels.steps import steps as choose_steps
 from torch import Tensor
@@ -29,7 +28,7 @@ from hyce_gpu.linked.relevance import Asked
 from hyce_gpu.linked.walk import walk
 from hyce_gpu.propagate import propagate
 from hyce_gpu.reasoning import Numbers, Reasoning
-from hyce_gpu.select import Subgraph, subgraph_of
+from hyce_gpu.select import Subgraph, members_of, subgraph_of
 from hyce_gpu.similarity import Similarity
 from hyce_gpu.vector_index import Indexes
 
@@ -224,10 +223,10 @@ def _results(done: _Pass) -> Iterator[Reasoning]:
 def _retained(done: _Pass) -> list[list[int]]:
     """The retained entities of each unit of evidence."""
     subgraph, rows = done.subgraph, done.assembly.row
-    unit = places(rows, len(subgraph.hyperedge))[subgraph.edge_row]
-    stays = done.assembly.retained & (unit >= 0)
+    unit, entity_row = members_of(subgraph, rows)
+    stays = done.assembly.retained[entity_row]
     kept: list[list[int]] = [[] for _ in range(len(rows))]
-    entity = subgraph.entity[subgraph.entity_row[stays]]
+    entity = subgraph.entity[entity_row[stays]]
     for place, one in zip(unit[stays].tolist(), entity.tolist(), strict=True):
         kept[place].append(one)
     return kept

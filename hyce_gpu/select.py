@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hyce_kernels.ragged import lengths
+from hyce_kernels.ragged import lengths, pointers
 from hyce_kernels.steps import Steps
 from torch import Tensor
 
@@ -46,6 +46,11 @@ def subgraph_of(
         num_questions, question, hyperedge, score, entity_question, entity, edge_row, entity_row,
         lengths(edge_row, len(hyperedge)), lengths(entity_question, num_questions), steps,
     )  # fmt: skip
+
+
+def members_of(subgraph: Subgraph, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """The entities of some local hyperedges [M]: (place in `rows`, local entity), in the order of rows, then entity."""
+    return subgraph.steps.gather_rows(pointers(subgraph.edge_size), subgraph.entity_row, rows)
 
 
 def best_rows(subgraph: Subgraph, rows: Tensor, score: Tensor, k: int) -> Tensor:

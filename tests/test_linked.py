@@ -50,6 +50,9 @@ def _problems(draw: st.DrawFn) -> tuple[Hypergraph, list[list[int]], torch.Tenso
         max_hyperedges=draw(st.sampled_from([1, 5, 512])),
         evidence_units=draw(st.sampled_from([1, 4, 15])),
         overlap_threshold=draw(st.sampled_from([0.5, 1.0])),
+        # No powers of two: numbers that 32 bits would not hold.
+        entry_bridge=draw(st.sampled_from([0.25, 0.3])),
+        side_bridge=draw(st.sampled_from([0.75, 0.7])),
     )
     return hypergraph, entry, unit(len(entry)), terms, config
 

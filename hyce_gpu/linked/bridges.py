@@ -10,14 +10,18 @@ from hyce_gpu.hypergraph import Hypergraph
 from hyce_gpu.select import Subgraph
 
 
-def bridge_weight(hypergraph: Hypergraph, subgraph: Subgraph, is_entry: Tensor, config: Config) -> Tensor:
-    """How much each incidence's entity counts as a bridge [N]; what the question names itself bridges little."""
-    entity = subgraph.entity[subgraph.entity_row]
-    factor = torch.where(is_entry[subgraph.entity_row], config.entry_bridge, 1.0)
-    return hypergraph.passages.specificity[entity] * factor
+def bridge_weight(
+    hypergraph: Hypergraph, subgraph: Subgraph, is_entry: Tensor, entity_row: Tensor, config: Config
+) -> Tensor:
+    """How much local entities count as bridges, one number for each of `entity_row` [M].
+
+    What the question names itself bridges little.
+    """
+    specificity = hypergraph.passages.specificity[subgraph.entity]
+    return torch.where(is_entry, config.entry_bridge * specificity, specificity)[entity_row]
 
 
-def is_subject(hypergraph: Hypergraph, subgraph: Subgraph) -> Tensor:
-    """Whether each incidence's entity is what the hyperedge's passage is about [N]."""
+def is_subject(hypergraph: Hypergraph, subgraph: Subgraph, edge_row: Tensor, entity_row: Tensor) -> Tensor:
+    """Whether each local entity [M] is what the passage of its local hyperedge [M] is about."""
     passage = hypergraph.passages.of_hyperedge[subgraph.hyperedge]
-    return hypergraph.passages.subject[passage][subgraph.edge_row] == subgraph.entity[subgraph.entity_row]
+    return hypergraph.passages.subject[passage][edge_row] == subgraph.entity[entity_row]

@@ -23,12 +23,12 @@ def assemble(
     relevance: of each hyperedge [H], in [0, 1]; entry: specificity of the entry entity that it holds [H].
     """
     own = relevance + config.weight_entry * entry
-    weight = bridge_weight(hypergraph, subgraph, walked.is_entry, config)
+    weight = bridge_weight(hypergraph, subgraph, walked.is_entry, subgraph.entity_row, config)
+    is_about = is_subject(hypergraph, subgraph, subgraph.edge_row, subgraph.entity_row)
     passage = hypergraph.passages.of_hyperedge[subgraph.hyperedge]
     gain = subgraph.steps.link(
-        subgraph.entity_row, subgraph.edge_row, weight, is_subject(hypergraph, subgraph), passage, own,
-        config.side_bridge,
-    )  # fmt: skip
+        subgraph.entity_row, subgraph.edge_row, weight, is_about, passage, own, config.side_bridge
+    )
     group = _local_passages(subgraph, passage, len(hypergraph.passages))
     terms = {
         "relevance": relevance,
@@ -67,7 +67,7 @@ def _choose(subgraph: Subgraph, group: Tensor, score: Tensor, config: Config) ->
 def _paths(subgraph: Subgraph, chosen: Tensor, score: Tensor, terms: Mapping[str, Tensor], config: Config) -> Assembly:
     question, score = subgraph.edge_question[chosen], score[chosen]
     # All entities of a hyperedge are retained: the terms have weighed them already.
-    retained = torch.ones_like(subgraph.edge_row, dtype=torch.bool)
+    retained = torch.ones_like(subgraph.entity, dtype=torch.bool)
     is_path, represented_by = fuse_units(subgraph, chosen, retained, config)
     best = segment_max(score, lengths(question, subgraph.num_questions))
     supports = is_path & (score >= config.support_threshold * best[question])

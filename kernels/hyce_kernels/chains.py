@@ -37,7 +37,9 @@ def bridges(
     counts = lengths(element, int(element.max()) + 1 if len(element) else 0)
     left, right = gather_rows(pointers(counts), by_element, element[by_element])
     left = by_element[left]
-    factor = torch.where(is_subject[left] | is_subject[right], 1.0, side).to(weight.dtype)
+    # Two Python numbers would make 32 bits of it.
+    full = torch.full_like(weight[left], 1.0)
+    factor = torch.where(is_subject[left] | is_subject[right], full, side)
     factor = torch.where(is_subject[left] & is_subject[right], 0.0, factor)
     strength = weight[left] * factor * (passage[unit[left]] != passage[unit[right]])
     rank = place[unit[right]] % width
