@@ -37,7 +37,7 @@ class Similarity:
         With an index, those of them that it finds.
 
         Returns:
-            (question [T], row [T]): sorted by question; the rows of a question in no particular order.
+            (question [T], row [T]): sorted by question, best first.
         """
         k = min(k, len(self.vectors)) if self.vectors.shape[1] else 0
         if k == 0:

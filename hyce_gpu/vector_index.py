@@ -49,7 +49,6 @@ class VectorIndex:
         """`vectors`: the unit vectors [M, d] that `index` was built from."""
         self._index, self._vectors = index, vectors
         self._rows = torch.from_numpy(np.ascontiguousarray(vectors, dtype=np.float32))
-        self._on_gpu = hasattr(index, "getDevice")
         self._centres: np.ndarray | None = None
         if hasattr(index, "quantizer"):
             index.nprobe = min(PROBES, index.nlist)
@@ -110,17 +109,18 @@ class VectorIndex:
         if wanted == 0:
             return np.zeros((len(queries), 0), dtype=np.int64)
         rows = np.ascontiguousarray(queries, dtype=np.float32)
-        if self._centres is None and self._on_gpu:
-            return np.asarray(self._index.search(rows, wanted)[1])
+        if self._is_searched_here:
+            return self._search(rows, k)
         if self._centres is None:
-            # FAISS takes ten times as long for this on a CPU.
-            found = steps("auto", "cpu").nearest(torch.from_numpy(rows), self._rows, wanted)[1]
-            return found.numpy().reshape(len(rows), wanted)
+            return np.asarray(self._index.search(rows, wanted)[1])
         lists, alike = self._nearest_lists(rows)
         return np.asarray(self._index.search_preassigned(rows, wanted, lists, alike)[1])
 
     def nearest(self, queries: np.ndarray, k: int) -> list[list[int]]:
         """The k most similar rows of each query [Q, d], best first, ties by lower number."""
+        if self._is_searched_here:
+            # Exact and best first already.
+            return self._search(queries, k).tolist()  # type: ignore[no-any-return]
         found = self.candidates(queries, k)
         score = np.einsum("qd,qkd->qk", queries.astype(np.float64), self._vectors[found].astype(np.float64))
         falling = np.where(found >= 0, -score.astype(np.float32), np.inf)
@@ -133,6 +133,18 @@ class VectorIndex:
         truth = VectorIndex.build(self._vectors, len(self._vectors)).nearest(queries, k)
         pairs = zip(self.nearest(queries, k), truth, strict=True)
         return sum(len(set(found) & set(true)) for found, true in pairs) / max(1, sum(map(len, truth)))
+
+    @property
+    def _is_searched_here(self) -> bool:
+        """On a CPU, FAISS takes several times as long to look at every row."""
+        return self.is_exact and not hasattr(self._index, "getDevice")
+
+    def _search(self, queries: np.ndarray, k: int) -> np.ndarray:
+        """The k nearest of all rows, best first [Q, k]."""
+        k = min(k, len(self._vectors))
+        rows = torch.from_numpy(np.ascontiguousarray(queries, dtype=np.float32))
+        found = steps("auto", "cpu").nearest(rows, self._rows, k)[1] if k else torch.zeros(0, dtype=torch.long)
+        return found.numpy().reshape(len(queries), k)
 
     def _nearest_lists(self, queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The lists to read [Q, probes] and their similarity; in 64 bit, where FAISS would depend on the batch."""

@@ -88,7 +88,7 @@ class Steps(Protocol):
         """The k most similar rows of each question, ranked as 32-bit numbers, ties by lower row.
 
         Returns:
-            (question [T], row [T]): sorted by question; the rows of a question in no particular order.
+            (question [T], row [T]): sorted by question, best first.
         """
 
     def link(

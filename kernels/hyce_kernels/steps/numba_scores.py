@@ -69,11 +69,15 @@ def overlap(
     return found
 
 
+# Rough products that are looked at to guess where the k-th largest lies.
+_SAMPLE = 2048
+
+
 @njit(cache=True, nogil=True)
 def _kth_largest(bits: np.ndarray, k: int) -> int:
     """The k-th largest of rough products; what is not above zero counts as zero."""
     # One bin a value: products of unit vectors stay below 1.03.
-    bins = np.zeros(0x3F84 + 1, dtype=np.int64)
+    bins = np.zeros(0x3F84 + 1, dtype=np.int32)
     for one in bits:
         bins[min(max(one, 0), 0x3F84)] += 1
     place = len(bins) - 1
@@ -82,6 +86,48 @@ def _kth_largest(bits: np.ndarray, k: int) -> int:
         place -= 1
         seen += bins[place]
     return place
+
+
+@njit(cache=True, nogil=True)
+def _bits_below(value: float) -> int:
+    """The bits of the highest rough number that is not above a positive value."""
+    single = np.array([value], dtype=np.float32)
+    return single.view(np.int32)[0] >> 16
+
+
+@njit(cache=True, nogil=True)
+def _rows_from(bits: np.ndarray, least: int) -> np.ndarray:
+    found, count = np.empty(len(bits), dtype=np.int32), 0
+    for row in range(len(bits)):
+        if bits[row] >= least:
+            found[count] = row
+            count += 1
+    return found[:count]
+
+
+@njit(cache=True, nogil=True)
+def _may_be_nearest(bits: np.ndarray, values: np.ndarray, k: int, error: float, rounding: float) -> np.ndarray:
+    """All rows that may be among the k nearest, ascending; `error` and `rounding` as in `nearest`."""
+    stride = max(1, len(bits) // _SAMPLE)
+    sample = bits[::stride]
+    guess = values[_kth_largest(sample, min(len(sample), 2 * k // stride + 16))]
+    guess -= 2 * (error + rounding * guess)
+    if guess > 0:
+        rows = _rows_from(bits, _bits_below(guess))
+        if len(rows) >= k:
+            border = _border(bits[rows], values, k, error, rounding)
+            if border >= guess:
+                return rows[bits[rows] >= _bits_below(border)]
+    border = _border(bits, values, k, error, rounding)
+    # Everything below zero ties at zero: then every row may be.
+    return _rows_from(bits, _bits_below(border) if border > 0 else -(1 << 15))
+
+
+@njit(cache=True, nogil=True)
+def _border(bits: np.ndarray, values: np.ndarray, k: int, error: float, rounding: float) -> float:
+    kth = values[_kth_largest(bits, k)]
+    # Once for the k-th best itself, and once for whoever may be better.
+    return kth - 2 * (error + rounding * kth)
 
 
 @njit(cache=True, nogil=True, parallel=True)
@@ -103,10 +149,7 @@ def nearest(
             `rough`.
     """
     for one in prange(len(near)):
-        border = values[_kth_largest(near[one], k)]
-        # Once for the k-th best itself, and once for whoever may be better.
-        border -= 2 * (error + rounding * border)
-        rows = np.flatnonzero(near[one] >= _bits_below(border)) if border > 0 else np.arange(near.shape[1])
+        rows = _may_be_nearest(near[one], values, k, error, rounding)
         rank = np.empty(len(rows), dtype=np.float32)
         for place in range(len(rows)):
             # Falling, so that a stable sort puts the lower row first; rounded as it is wherever scores are ranked.
@@ -114,10 +157,3 @@ def nearest(
         order = np.argsort(rank, kind="mergesort")
         for place in range(k):
             found[first + one, place] = rows[order[place]]
-
-
-@njit(cache=True, nogil=True)
-def _bits_below(value: float) -> int:
-    """The bits of the highest rough number that is not above a positive value."""
-    single = np.array([value], dtype=np.float32)
-    return single.view(np.int32)[0] >> 16

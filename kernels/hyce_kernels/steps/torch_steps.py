@@ -95,7 +95,7 @@ class TorchSteps:
         # One number that orders by similarity, then by row: similarities are not negative, so their bits ascend.
         rows = torch.arange(len(vectors), device=vectors.device)
         key = (products(questions, vectors).float().view(torch.int32).long() << 32) - rows
-        found = key.topk(min(k, len(vectors)), dim=1, sorted=False).indices
+        found = key.topk(min(k, len(vectors)), dim=1).indices
         question = torch.arange(len(found), device=found.device)
         return question.repeat_interleave(found.shape[1]), found.flatten()
 
