@@ -89,13 +89,19 @@ def _packed_job(problem: Problem, backend: str) -> tuple[Callable[[], Any], Call
 @pytest.mark.benchmark(group="propagation: plan and run")
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_packed_plan_and_run(benchmark: Any, problem: Problem, backend: str) -> None:
+    _say(benchmark, backend)
     benchmark(_packed_job(problem, backend)[0])
 
 
 @pytest.mark.benchmark(group="propagation: run")
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_packed_run(benchmark: Any, problem: Problem, backend: str) -> None:
+    _say(benchmark, backend)
     benchmark(_packed_job(problem, backend)[1])
+
+
+def _say(benchmark: Any, backend: str) -> None:
+    benchmark.extra_info.update(questions=QUESTIONS, backend=backend, method="propagation")
 
 
 def _one_by_one(problem: Problem, walk: Callable[..., np.ndarray]) -> np.ndarray:
@@ -126,6 +132,7 @@ def _walk(collect: Any, spread: Any, restart: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("walk", [_scipy, _numpy], ids=["scipy", "numpy-dense"])
 def test_one_by_one(benchmark: Any, problem: Problem, walk: Callable[..., np.ndarray]) -> None:
     problem.require(_one_by_one(problem, walk))
+    _say(benchmark, f"{walk.__name__[1:]}, one by one")
     benchmark(_one_by_one, problem, walk)
 
 
@@ -151,4 +158,5 @@ def test_igraph_one_by_one(benchmark: Any, problem: Problem) -> None:
     for question in (0, QUESTIONS - 1):
         expected = problem.expected(question, CONVERGED)
         np.testing.assert_allclose(found[question] / found[question].sum(), expected / expected.sum(), 1e-6, 1e-10)
+    _say(benchmark, "igraph, one by one")
     benchmark(_one_by_one, problem, rank)
