@@ -13,7 +13,7 @@ from hyce_gpu.config import EPSILON, Config
 from hyce_gpu.expand import Entry
 from hyce_gpu.hypergraph import Hypergraph
 from hyce_gpu.propagate import packed
-from hyce_gpu.select import Subgraph, best_rows, entry_mask
+from hyce_gpu.select import Subgraph, best_rows, entry_mask, members_of
 
 # What carries a hyperedge of no relevance: a way to a relevant one may lead through it.
 LEAST_WEIGHT = 0.05
@@ -53,12 +53,11 @@ def _seeds(subgraph: Subgraph, rarity: Tensor, mixed: Tensor, config: Config) ->
     counts = lengths(subgraph.edge_question, subgraph.num_questions)
     best = segment_max(mixed, counts)[subgraph.edge_question]
     seeds = best_rows(subgraph, torch.arange(len(mixed), device=mixed.device), mixed, config.seed_hyperedges)
-    weight = torch.zeros_like(mixed)
-    weight[seeds] = torch.exp((mixed - best)[seeds] / config.seed_temperature)
-    share = rarity[subgraph.entity_row]
-    share = share / segment_sum(share, subgraph.edge_size)[subgraph.edge_row]
-    given = weight[subgraph.edge_row] * share
-    return torch.zeros_like(rarity).index_add_(0, subgraph.entity_row, given)
+    weight = torch.exp((mixed - best)[seeds] / config.seed_temperature)
+    place, entity = members_of(subgraph, seeds)
+    share = rarity[entity]
+    given = (weight / segment_sum(share, subgraph.edge_size[seeds]))[place] * share
+    return torch.zeros_like(rarity).index_add_(0, entity, given)
 
 
 def _normalised(weight: Tensor, subgraph: Subgraph) -> Tensor:
