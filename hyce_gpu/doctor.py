@@ -139,8 +139,15 @@ def _offline_llm() -> Check:
 
 def _backends() -> list[Check]:
     import torch
+    from hyce_kernels.steps import steps
 
     from hyce_gpu.online import BACKENDS
 
     where = "cuda" if torch.cuda.is_available() else "cpu"
-    return [Check("backend", "ok", f"auto uses torch (sparse CSR) on {where}; there are {', '.join(BACKENDS)}")]
+    chosen = steps("auto", where).name
+    found = Check("backend", "ok", f"auto uses {chosen} on {where}; there are {', '.join(BACKENDS)}")
+    # On a CPU without numba everything works, several times slower; a GPU propagates without Triton likewise.
+    faster = {"cpu": "numba", "cuda": "triton"}[where]
+    if importlib.util.find_spec(faster):
+        return [found]
+    return [found, Check("faster backend", "missing", f"{faster} is not installed", f"pip install {faster}")]

@@ -40,6 +40,8 @@ def _steps(backend: str, device: str) -> Steps:
         raise MissingBackendError(f"the numba backend works on a CPU, the device is {device}; use torch")
     if not find_spec("numba"):
         raise MissingBackendError("numba is not installed; install it with: pip install numba")
-    from hyce_kernels.steps.numba_steps import NumbaSteps
+    from hyce_kernels.steps.numba_steps import NumbaSteps, is_compiled
 
+    if not is_compiled():
+        _log.warning("compiling the loops for this processor: once, about a minute")
     return NumbaSteps()

@@ -6,6 +6,7 @@ numba_evidence and numba_expand.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numba
@@ -155,6 +156,11 @@ class NumbaSteps:
         segment = torch.arange(count).repeat_interleave(torch.from_numpy(kept))
         held = best >= 0
         return segment, torch.from_numpy(best[held]), torch.from_numpy(score[held]), torch.from_numpy(cut)
+
+
+def is_compiled() -> bool:
+    """Whether numba's cache holds the loops, of this or an earlier version of them."""
+    return any(Path(numba_scores.nearest.stats.cache_path).glob("numba_scores.nearest-*.nbi"))
 
 
 # Any: how many there are is the loop's affair.
