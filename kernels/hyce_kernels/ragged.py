@@ -16,6 +16,11 @@ def pointers(counts: Tensor) -> Tensor:
 
 def lengths(segment: Tensor, num_segments: int) -> Tensor:
     """How many values each segment holds, int64 [S], for sorted or unsorted segment ids [M]."""
+    if segment.is_cuda:
+        # bincount would fetch the highest id from the device.
+        return torch.zeros(num_segments, dtype=torch.long, device=segment.device).index_add_(
+            0, segment, torch.ones_like(segment)
+        )
     return torch.bincount(segment, minlength=num_segments)
 
 
@@ -95,4 +100,5 @@ def _segment_reduce(values: Tensor, reduction: str, counts: Tensor) -> Tensor:
     # Torch refuses to reduce no values at all, even into no segments or into empty ones.
     if len(values) == 0:
         return values.new_zeros(len(counts))
-    return torch.segment_reduce(values, reduction, lengths=counts, initial=0)
+    # Unsafe: the counts are not checked, which would wait for the device.
+    return torch.segment_reduce(values, reduction, lengths=counts, initial=0, unsafe=True)
