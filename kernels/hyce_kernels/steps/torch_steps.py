@@ -17,9 +17,8 @@ from hyce_kernels.ragged import (
     split_keys,
     top_per_segment,
 )
-
-# Values held in 64 bit at once; bounds the workspace to 128 MB.
-_WORKSPACE = 1 << 24
+from hyce_kernels.steps.torch_expand import Incidence, Search
+from hyce_kernels.steps.torch_products import pair_products, products
 
 
 @dataclass(frozen=True)
@@ -83,13 +82,7 @@ class TorchSteps:
         return segment_sum(counted, counts) if reduce == "sum" else segment_max(counted, counts)
 
     def pair_products(self, questions: Tensor, vectors: Tensor, question: Tensor, row: Tensor) -> Tensor:
-        result = torch.empty(len(row), dtype=vectors.dtype, device=row.device)
-        step = max(1, _WORKSPACE // (2 * max(vectors.shape[1], 1)))
-        for start in range(0, len(row), step):
-            part = slice(start, start + step)
-            left, right = questions[question[part]].double(), vectors[row[part]].double()
-            result[part] = (left * right).sum(1).clamp_(0, 1)
-        return result.double()
+        return pair_products(questions, vectors, question, row)
 
     def nearest(self, questions: Tensor, vectors: Tensor, k: int) -> tuple[Tensor, Tensor]:
         # One number that orders by similarity, then by row: similarities are not negative, so their bits ascend.
@@ -150,8 +143,6 @@ class TorchSteps:
         beta: float,
         keep: int,
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        from hyce_kernels.steps.expand_torch import Incidence, Search
-
         graph = Incidence(member_pointer, member, incident_pointer, incident)
         search = Search(graph, entry_segment, entry, questions, vectors, budget, beta)
         for _ in range(hops):
@@ -159,14 +150,3 @@ class TorchSteps:
         segment, hyperedge, score, cut = search.found()
         best = top_per_segment(segment, score, len(questions), keep)
         return segment[best], hyperedge[best], score[best], cut
-
-
-def products(questions: Tensor, vectors: Tensor) -> Tensor:
-    """Every similarity [Q, M], summed in 64 bit and rounded to the type of the vectors."""
-    result = torch.empty((len(questions), len(vectors)), dtype=vectors.dtype, device=vectors.device)
-    left = questions.double()
-    rows = max(1, _WORKSPACE // max(vectors.shape[1], len(questions)))
-    for start in range(0, len(vectors), rows):
-        tile = vectors[start : start + rows].double()
-        result[:, start : start + rows] = (left @ tile.T).clamp_(0, 1)
-    return result

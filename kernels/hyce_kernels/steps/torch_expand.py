@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from hyce_kernels.ragged import gather_rows, is_member, lengths, split_keys, top_per_segment
-from hyce_kernels.steps.torch_steps import TorchSteps, products
+from hyce_kernels.steps.torch_products import pair_products, products
 
 _EPSILON = 1e-12
 # A gathered pair costs about this many times a cell of the dense product.
@@ -84,7 +84,7 @@ class Search:
             self._dense = products(self._questions, self._vectors)
         if self._dense is not None:
             return self._dense[segment, hyperedge].double()
-        return TorchSteps().pair_products(self._questions, self._vectors, segment, hyperedge)
+        return pair_products(self._questions, self._vectors, segment, hyperedge)
 
     def _keep_best(self, keys: Tensor, score: Tensor) -> Tensor:
         """Adds new hyperedges under the budget; returns the keys of those that stay."""
