@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hyce_gpu import Config, Hypergraph, reason
 from hyce_gpu.errors import StoreError
-from hyce_gpu.vector_index import VectorIndex
+from hyce_gpu.vector_index import Indexes, VectorIndex
 
 
 def _clustered(count: int, seed: int = 0) -> np.ndarray:
@@ -63,3 +64,18 @@ def test_an_index_survives_the_disk_and_refuses_other_vectors(tmp_path: Path) ->
 def test_no_vectors_give_no_rows() -> None:
     assert VectorIndex.build(np.zeros((0, 16), dtype=np.float32)).nearest(_clustered(2), 3) == [[], []]
     assert VectorIndex.build(_clustered(5)).nearest(_clustered(2), 0) == [[], []]
+
+
+def test_an_index_that_reads_all_its_lists_finds_the_same_evidence() -> None:
+    hyperedges, entities, asked = _clustered(2000), _clustered(1000, 1), _clustered(20, 2)
+    rng = np.random.default_rng(3)
+    members = [rng.integers(0, 1000, 3).tolist() for _ in hyperedges]
+    hypergraph = Hypergraph.from_members(1000, members, entity_vectors=entities, hyperedge_vectors=hyperedges)
+    index = VectorIndex.build(hyperedges, flat_up_to=1000)
+    index._index.nprobe = index._index.nlist
+    config = Config.linked(nearest_hyperedges=50)
+    entry = [[number] for number in range(20)]
+    exact = reason(hypergraph, entry, asked, config)
+    for backend in ("torch", "numba"):
+        found = reason(hypergraph, entry, asked, config, backend, indexes=Indexes(hyperedges=index))
+        assert [one.evidence for one in found] == [one.evidence for one in exact]
