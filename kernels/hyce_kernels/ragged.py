@@ -83,13 +83,6 @@ def is_member(keys: Tensor, of: Tensor) -> Tensor:
     return of[place] == keys
 
 
-def places(rows: Tensor, size: int) -> Tensor:
-    """Where each of `size` rows stands in `rows` [M], distinct; -1 for a row that is not in it."""
-    place = torch.full((size,), -1, dtype=torch.long, device=rows.device)
-    place[rows] = torch.arange(len(rows), device=rows.device)
-    return place
-
-
 def split_keys(keys: Tensor, base: int) -> tuple[Tensor, Tensor]:
     """The pairs (segment, id) of keys segment · base + id."""
     base = max(base, 1)
