@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import pytest
 import synthetic
 
-from hyce_gpu import Config, reason
+from hyce_gpu import Config
 from hyce_gpu.hypergraph import Hypergraph
 from hyce_gpu.reasoning import Reasoning
 from hyce_gpu.vector_index import VectorIndex
@@ -43,15 +43,9 @@ def corpus() -> Corpus:
 
 
 def _retriever(corpus: Corpus, method: str, backend: str) -> Retrieve:
-    config, asked = CONFIGS[method], corpus.asked
-
-    def retrieve(part: slice) -> list[Reasoning]:
-        vectors = asked.vectors[part]
-        near = corpus.index.nearest(vectors, config.entry_entities)
-        entry = [[*named, *ids] for named, ids in zip(asked.mentioned[part], near, strict=True)]
-        return reason(corpus.hypergraph, entry, vectors, config, backend, query_terms=asked.terms[part])
-
-    return retrieve
+    return lambda part: synthetic.retrieve(
+        corpus.hypergraph, corpus.index, corpus.asked.part(part), CONFIGS[method], backend
+    )
 
 
 def _one_by_one(retrieve: Retrieve, count: int) -> list[Reasoning]:

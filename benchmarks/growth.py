@@ -12,7 +12,7 @@ import time
 
 import synthetic
 
-from hyce_gpu import Config, reason
+from hyce_gpu import Config
 from hyce_gpu.hypergraph import Hypergraph
 from hyce_gpu.vector_index import Indexes, VectorIndex
 
@@ -32,10 +32,7 @@ def _indexes(hypergraph: Hypergraph) -> list[VectorIndex]:
 
 def _seconds(hypergraph: Hypergraph, indexes: list[VectorIndex], asked: synthetic.Questions, config: Config) -> float:
     start = time.perf_counter()
-    near = indexes[0].nearest(asked.vectors, config.entry_entities)
-    entry = [[*named, *ids] for named, ids in zip(asked.mentioned, near, strict=True)]
-    searched = Indexes(indexes[1], indexes[2])
-    reason(hypergraph, entry, asked.vectors, config, query_terms=asked.terms, indexes=searched)
+    synthetic.retrieve(hypergraph, indexes[0], asked, config, indexes=Indexes(indexes[1], indexes[2]))
     return time.perf_counter() - start
 
 

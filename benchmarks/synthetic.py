@@ -7,8 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from hyce_gpu import Config, reason
 from hyce_gpu.hypergraph import Hypergraph
 from hyce_gpu.passages import Terms
+from hyce_gpu.reasoning import Reasoning
+from hyce_gpu.vector_index import Indexes, VectorIndex
 
 # As spaCy makes them of the MuSiQue passages: hyperedges a passage, entities a hyperedge, words a hyperedge.
 EDGES_A_PASSAGE, SHARE_OF_ENTITIES, WORDS = 3, 1.6, 15
@@ -23,6 +26,9 @@ class Questions:
     # What the question names itself: an entity and some words of the hyperedge that it asks about.
     mentioned: list[list[int]]
     terms: list[list[int]]
+
+    def part(self, part: slice) -> Questions:
+        return Questions(self.vectors[part], self.mentioned[part], self.terms[part])
 
 
 def corpus(num_hyperedges: int, dimension: int = 384, seed: int = 0) -> Hypergraph:
@@ -58,6 +64,20 @@ def questions(hypergraph: Hypergraph, count: int, seed: int = 1) -> Questions:
     named = [[int(row[degree[row].argmin()])] for row in rows]
     words = [sorted(set(terms.term[terms.pointer[e] : terms.pointer[e + 1]][:5].tolist())) for e in edges]
     return Questions(vectors, named, words)
+
+
+def retrieve(
+    hypergraph: Hypergraph,
+    index: VectorIndex,
+    asked: Questions,
+    config: Config,
+    backend: str = "auto",
+    indexes: Indexes | None = None,
+) -> list[Reasoning]:
+    """From question vectors to evidence, the search of entry entities included. `index`: of the entity vectors."""
+    near = index.nearest(asked.vectors, config.entry_entities)
+    entry = [[*named, *ids] for named, ids in zip(asked.mentioned, near, strict=True)]
+    return reason(hypergraph, entry, asked.vectors, config, backend, query_terms=asked.terms, indexes=indexes)
 
 
 def _members(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from hyce_kernels.ragged import lengths, pointers
 from hyce_kernels.steps import Steps
 from hyce_kernels.steps import steps as choose_steps
 from torch import Tensor
@@ -236,8 +237,7 @@ class _Rows:
     """Where each question's rows stand in arrays that are sorted by question."""
 
     def __init__(self, question: Tensor, num_questions: int) -> None:
-        counts = torch.bincount(question, minlength=num_questions)
-        self._ends = counts.cumsum(0).tolist()
+        self._starts = pointers(lengths(question, num_questions)).tolist()
 
     def __getitem__(self, number: int) -> slice:
-        return slice(self._ends[number - 1] if number else 0, self._ends[number])
+        return slice(self._starts[number], self._starts[number + 1])

@@ -109,8 +109,6 @@ class VectorIndex:
         if wanted == 0:
             return np.zeros((len(queries), 0), dtype=np.int64)
         rows = np.ascontiguousarray(queries, dtype=np.float32)
-        if self._is_searched_here:
-            return self._search(rows, k)
         if self._centres is None:
             return np.asarray(self._index.search(rows, wanted)[1])
         lists, alike = self._nearest_lists(rows)
