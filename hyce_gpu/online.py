@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from hyce_kernels.errors import KernelError
 from hyce_kernels.ragged import lengths, pointers
 from hyce_kernels.steps import Steps
 from hyce_kernels.steps import steps as choose_steps
@@ -69,7 +70,7 @@ def reason(
 
     Raises:
         InputError: shapes or ids that do not fit.
-        MissingBackendError: a backend that does not exist.
+        MissingBackendError: a backend that does not exist, is not installed, or is not for the device.
     """
     config = config or Config()
     vectors = torch.as_tensor(query_vectors, dtype=hypergraph.hyperedge_vectors.dtype)
@@ -80,7 +81,7 @@ def reason(
         return [_by_reference(hypergraph, *one, config) for one in zip(entry, vectors, terms, strict=True)]
     if backend not in ("auto", *BACKENDS):
         raise MissingBackendError(f"unknown backend {backend!r}; there are auto, {', '.join(BACKENDS)}")
-    steps = choose_steps(backend, device)
+    steps = _steps(backend, device)
     hypergraph, vectors = hypergraph.to(device), vectors.to(device)
     step = _pass_size(hypergraph, steps)
     results: list[Reasoning] = []
@@ -88,6 +89,14 @@ def reason(
         part = slice(start, start + step)
         results += _one_pass(hypergraph, entry[part], vectors[part], terms[part], config, steps, indexes or Indexes())
     return results
+
+
+def _steps(backend: str, device: str | torch.device) -> Steps:
+    try:
+        return choose_steps(backend, device)
+    except KernelError as error:
+        # The kernels stand alone, and so do their errors; ours are what callers are told to expect.
+        raise MissingBackendError(str(error)) from error
 
 
 def _pass_size(hypergraph: Hypergraph, steps: Steps) -> int:

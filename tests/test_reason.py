@@ -180,6 +180,8 @@ def test_bad_hypergraphs_and_options_are_refused() -> None:
         Config.paper(alpha=2)
     with pytest.raises(MissingBackendError, match="unknown backend 'fast'"):
         reason(Hypergraph.from_members(0, []), [], np.zeros((0, 3)), backend="fast")
+    with pytest.raises(MissingBackendError, match="numba backend works on a CPU, the device is cuda"):
+        reason(Hypergraph.from_members(0, []), [], np.zeros((0, 3)), backend="numba", device="cuda")
 
 
 @pytest.mark.gpu
