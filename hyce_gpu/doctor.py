@@ -6,6 +6,13 @@ import importlib
 import importlib.util
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hyce_serving.model_memory import ModelMemory
+
+    from hyce_gpu.memory_plan import Plan
 
 _TORCH_COMPANIONS = ("torchvision", "torchaudio", "torchcodec")
 
@@ -20,15 +27,25 @@ class Check:
     fix: str = ""
 
 
-def examine() -> list[Check]:
-    """All checks, in the order of the pipeline. Loads no model and starts no engine."""
+def examine(store: Path | None = None, llm: str | None = None) -> list[Check]:
+    """All checks, in the order of the pipeline. Loads no model and starts no engine.
+
+    Args:
+        store, llm: with either, rows of the memory plan come last: where the memory goes, and whether it suffices.
+
+    Raises:
+        StoreError: no store there, or a broken one.
+        ModelNotFound: no such model.
+    """
+    # First: what cannot be planned should not wait for imports.
+    planned = _memory(store, llm) if store or llm else []
     checks = [
         _torch(),
         *_devices(),
         _package("sentence_transformers", "sentence-transformers", "pip install sentence-transformers"),
     ]
     checks += [_faiss(), _spacy(), _vllm(), *_companions()]
-    return [*checks, _offline_encoder(), _offline_llm(), *_backends()]
+    return [*checks, _offline_encoder(), _offline_llm(), *_backends(), *planned]
 
 
 def _installed(distribution: str) -> str | None:
@@ -83,7 +100,7 @@ def _spacy() -> Check:
     base = _package("spacy", "spacy", "pip install spacy")
     if base.state != "ok":
         return base
-    from hyce_gpu.extract.language import installed_pipelines
+    from hyce_gpu.extract.pipelines import installed_pipelines
 
     pipelines = installed_pipelines("en")
     if not pipelines:
@@ -151,3 +168,52 @@ def _backends() -> list[Check]:
     if importlib.util.find_spec(faster):
         return [found]
     return [found, Check("faster backend", "missing", f"{faster} is not installed", f"pip install {faster}")]
+
+
+def _memory(store: Path | None, llm: str | None) -> list[Check]:
+    """Rows of the memory plan, with the default options of the method."""
+    from hyce_serving.model_memory import cpu_kv_cache_bytes, model_memory
+
+    from hyce_gpu.config import Config
+    from hyce_gpu.devices import choose_device
+    from hyce_gpu.memory_plan import device_memory, plan, readable, store_parts
+    from hyce_gpu.store import Store
+
+    device = choose_device()
+    model = model_memory(llm) if llm else None
+    opened = Store.open(store) if store else None
+    total, free = device_memory(device)
+    parts = store_parts(opened, Config(), device, total) if opened else ()
+    found = plan(total, free, parts, model, None if device == "cuda" else cpu_kv_cache_bytes())
+    rows = [Check(f"memory: {part.name}", "ok", readable(part.num_bytes)) for part in parts]
+    rows += [_weights(model), _kv_cache(found, model)] if model else []
+    return [*rows, _plan(found, device)]
+
+
+def _weights(model: ModelMemory) -> Check:
+    from hyce_gpu.memory_plan import readable
+
+    size = readable(model.weight_bytes) if model.weight_bytes is not None else "unknown"
+    return Check("memory: weights", "ok", f"{size} ({model.name}{': ' if model.unknown else ''}{model.unknown})")
+
+
+def _kv_cache(found: Plan, model: ModelMemory) -> Check:
+    from hyce_gpu.memory_plan import readable
+
+    size = readable(found.kv_bytes) if found.kv_bytes is not None else "unknown"
+    if found.kv_tokens is None or found.requests is None:
+        return Check("memory: KV cache", "ok", f"{size}; how many tokens that holds is unknown")
+    held = f"{found.kv_tokens:,} tokens, {found.requests:.1f} requests of {model.window:,} at once"
+    return Check("memory: KV cache", "ok", f"{size}: {held}")
+
+
+def _plan(found: Plan, device: str) -> Check:
+    from hyce_gpu.memory_plan import readable
+
+    name = "memory: plan"
+    if found.misfit:
+        return Check(name, "broken", f"{device}: {found.misfit}", found.remedy)
+    of = f"{device}: {readable(found.free)} of {readable(found.total)} are free"
+    of += f", {readable(found.reserved)} for the store" if found.reserved else ""
+    share = "" if found.share is None else f"; vLLM gets gpu_memory_utilization {found.share:.2f}"
+    return Check(name, "ok", f"{of}{share}")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from hyce_serving.encoder import Encoder
@@ -19,6 +19,7 @@ from hyce_gpu.context import Layout
 from hyce_gpu.devices import choose_device
 from hyce_gpu.entry import NameLinker
 from hyce_gpu.errors import InputError
+from hyce_gpu.memory_plan import vllm_share
 from hyce_gpu.online import reason
 from hyce_gpu.progress import Advance
 from hyce_gpu.question_mentions import find_mentions
@@ -26,6 +27,7 @@ from hyce_gpu.reasoning import Reasoning
 from hyce_gpu.schema import Answer, ChainStep, EvidenceChain, EvidencePath, Question
 from hyce_gpu.store import Store
 from hyce_gpu.tables import relations_of, sources_of
+from hyce_gpu.units import FinishedUnits
 
 # How many chains an answer carries at most.
 _CHAINS = 8
@@ -60,6 +62,7 @@ class Engine:
         *,
         encoder: str | Encoder | None = None,
         llm: str | Generator | None = None,
+        llm_options: Mapping[str, Any] | None = None,
         config: Config | None = None,
         device: str = "auto",
     ) -> Self:
@@ -68,6 +71,7 @@ class Engine:
         Args:
             encoder: a model or its name where the store's own is not to be found under its name.
             llm: a Hub id, a local path, or a generator that is shared; without it, `answer` is not possible.
+            llm_options: of `Generator` and of vLLM's engine, by name; see docs/llm.md.
             device: "auto", "cpu", "cuda" or "cuda:N".
 
         Raises:
@@ -78,8 +82,10 @@ class Engine:
         device = choose_device(device)
         if not isinstance(encoder, Encoder):
             encoder = Encoder(encoder or store.manifest["encoder"]["name"], device=device)
-        generator = Generator(llm) if isinstance(llm, str) else llm
-        return cls(store, encoder, generator, config or Config(), device)
+        config = config or Config()
+        if isinstance(llm, str):
+            llm = Generator(llm, **_with_share(llm_options or {}, store, config, device, llm))
+        return cls(store, encoder, llm, config, device)
 
     def __enter__(self) -> Self:
         return self
@@ -94,11 +100,15 @@ class Engine:
         if self.generator is not None:
             self.generator.close()
 
-    def retrieve(self, questions: Iterable[str | Question]) -> list[Answer]:
-        """Evidence for each question, status "retrieved", in order; "failed" for one that cannot be asked."""
+    def retrieve(self, questions: Iterable[str | Question], finished: FinishedUnits | None = None) -> list[Answer]:
+        """Evidence for each question, status "retrieved", in order; "failed" for one that cannot be asked.
+
+        Args:
+            finished: what the model has been asked about these questions before; it is not asked again.
+        """
         asked = _as_questions(questions)
         good = [question for question in asked if not question.error]
-        entry, vectors, found = self._reason([question.text for question in good])
+        entry, vectors, found = self._reason([question.text for question in good], finished)
         texts = self._nearest_texts(vectors, found)
         results = iter(
             self._answer(question, ids, reasoning, passages)
@@ -131,18 +141,22 @@ class Engine:
         entry, _, found = self._reason(questions)
         return entry, found
 
-    def _reason(self, questions: Sequence[str]) -> tuple[list[list[int]], np.ndarray, list[Reasoning]]:
+    def _reason(
+        self, questions: Sequence[str], finished: FinishedUnits | None = None
+    ) -> tuple[list[list[int]], np.ndarray, list[Reasoning]]:
         vectors = self._encoder.encode(list(questions))
-        entry = self._entry(questions, vectors)
+        entry = self._entry(questions, vectors, finished)
         terms = [self._vocabulary.terms(question) for question in questions]
         found = reason(
             self._hypergraph, entry, vectors, self.config, device=self.device, query_terms=terms, indexes=self._indexes
         )
         return entry, vectors, found
 
-    def _entry(self, questions: Sequence[str], vectors: np.ndarray) -> list[list[int]]:
+    def _entry(self, questions: Sequence[str], vectors: np.ndarray, finished: FinishedUnits | None) -> list[list[int]]:
         nearest = self._index.nearest(vectors, self.config.entry_entities)
-        by_model = find_mentions(questions, self.generator) if self.generator and questions else [[]] * len(questions)
+        by_model: list[list[str]] = [[]] * len(questions)
+        if self.generator and questions:
+            by_model = find_mentions(questions, self.generator, finished)
         entry = []
         for question, names, near in zip(questions, by_model, nearest, strict=True):
             # A model's names that the corpus does not know say nothing; the question's own words may.
@@ -215,6 +229,14 @@ class Engine:
     def titles(self, paths: Sequence[EvidencePath]) -> dict[str, str]:
         """Titles of the documents that the paths come from, by id."""
         return self.store.titles(paths)
+
+
+def _with_share(options: Mapping[str, Any], store: Store, config: Config, device: str, llm: str) -> dict[str, Any]:
+    """The engine's options, with the part of the GPU that the store leaves to it where the user names none."""
+    if options.keys() & {"gpu_memory_utilization", "kv_cache_memory_bytes"}:
+        return dict(options)
+    share = vllm_share(store, config, device, llm)
+    return dict(options) if share is None else {**options, "gpu_memory_utilization": share}
 
 
 def _as_questions(questions: Iterable[str | Question]) -> list[Question]:

@@ -29,6 +29,10 @@ class MissingBackendError(HyceError):
     """A backend or package that was asked for by name and is not there; carries the install command."""
 
 
+class JobError(HyceError):
+    """A job that makes no sense to go on with: most of its units fail. Carries the first cause."""
+
+
 class OutputError(HyceError):
     """A result that cannot be written where it was asked for."""
 

@@ -29,6 +29,8 @@ def run_index(
     encoder: str | None,
     device: str,
     options: Mapping[str, Any],
+    cache: Path | None = None,
+    llm_options: Mapping[str, Any] | None = None,
 ) -> IndexReport:
     """Raises:
     InputError: extractor options that do not go together.
@@ -40,10 +42,10 @@ def run_index(
     if kind == "records":
         return index_corpus(corpus, root, vectors, None, records, config)
     if kind == "spacy":
-        return index_corpus(corpus, root, vectors, SpacyExtractor(), None, config)
+        return index_corpus(corpus, root, vectors, SpacyExtractor(), None, config, cache)
     assert llm is not None
-    with Generator(llm) as generator:
-        return index_corpus(corpus, root, vectors, LlmExtractor(generator), None, config)
+    with Generator(llm, **(llm_options or {})) as generator:
+        return index_corpus(corpus, root, vectors, LlmExtractor(generator), None, config, cache)
 
 
 def _choose(extractor: str, records: Path | None, llm: str | None) -> str:

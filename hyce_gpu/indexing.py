@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -11,11 +10,13 @@ from typing import Any
 import numpy as np
 from hyce_serving.encoder import Encoder
 
+from hyce_gpu.accounts import Accounts
 from hyce_gpu.chunking import chunk_documents
 from hyce_gpu.config import IndexConfig
 from hyce_gpu.encoders import identity
 from hyce_gpu.extract import Extractor
 from hyce_gpu.extract.records import read_records
+from hyce_gpu.extract_job import extract_chunks
 from hyce_gpu.ledger import Ledger
 from hyce_gpu.merge import Entity, Merged, merge
 from hyce_gpu.progress import progress, say
@@ -23,6 +24,10 @@ from hyce_gpu.provenance import provenance, titled
 from hyce_gpu.readers import read_corpus
 from hyce_gpu.schema import Chunk, Document, ExtractionRecord
 from hyce_gpu.store import Contents, Store, write_store
+from hyce_gpu.store_files import CACHE, StoreWriter, writing
+from hyce_gpu.units import FinishedUnits
+
+LEDGER = "ledger.jsonl"
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,17 @@ class IndexReport:
     ledger: Ledger
 
 
+@dataclass(frozen=True)
+class Extraction:
+    """What the extraction leaves to the rest of the offline stage."""
+
+    documents: Sequence[Document]
+    chunks: Sequence[Chunk]
+    records: Sequence[ExtractionRecord]
+    # Of the extractor, for the manifest.
+    described: Mapping[str, Any]
+
+
 def index_corpus(
     corpus: Sequence[Path],
     root: Path,
@@ -40,61 +56,84 @@ def index_corpus(
     extractor: Extractor | None,
     records_file: Path | None = None,
     config: IndexConfig | None = None,
+    cache: Path | None = None,
 ) -> IndexReport:
     """Builds the store at `root` from the documents in `corpus`.
 
     Args:
         extractor: turns chunks into records; None where `records_file` holds them already.
+        cache: directory of the extractions that are used again, by content; by default the store's own.
 
     Raises:
         InputError: no usable document, or a records file that cannot be used.
-        OutputError: the store cannot be written.
+        JobError: most chunks fail.
+        OutputError: the store cannot be written, or another process is writing it.
     """
     config = config or IndexConfig()
-    clock, ledger = _Clock(), Ledger()
-    documents = read_corpus(corpus, ledger)
+    accounts, ledger = Accounts(), Ledger()
+    with accounts.stage("read") as account:
+        documents = read_corpus(corpus, ledger)
+        account.units = len(documents)
     say(f"read: {len(documents):,} documents, {len(ledger):,} set aside")
-    clock.lap("read")
-    if extractor is None:
-        assert records_file is not None
-        chunks, records = read_records(records_file, documents, ledger)
-        described: dict[str, Any] = {"name": "records", "file": records_file.name}
-    else:
+    with writing(root) as writer:
+        if extractor is None:
+            assert records_file is not None
+            with accounts.stage("extract") as account:
+                chunks, records = read_records(records_file, documents, ledger)
+                account.units = len(records)
+            extraction = Extraction(documents, chunks, records, {"name": "records", "file": records_file.name})
+        else:
+            chunks = _chunk(documents, encoder, config, accounts)
+            with accounts.stage("extract") as account, FinishedUnits(extractions_file(cache or root / CACHE)) as units:
+                records = extract_chunks(chunks, extractor, units, account)
+            described = {"name": extractor.name, **extractor.describe()}
+            extraction = Extraction(documents, chunks, records, described)
+            set_aside_failed(records, ledger)
+        return build(writer, extraction, encoder, asdict(config), accounts, ledger)
+
+
+def extractions_file(cache: Path) -> Path:
+    return cache / "extractions.sqlite"
+
+
+def _chunk(documents: Sequence[Document], encoder: Encoder, config: IndexConfig, accounts: Accounts) -> list[Chunk]:
+    with accounts.stage("chunk") as account:
         chunks = chunk_documents(documents, encoder.token_spans, config)
-        say(f"chunk: {len(chunks):,} chunks of at most {config.chunk_tokens} tokens")
-        clock.lap("chunk")
-        records = _extract(chunks, extractor, ledger)
-        described = {"name": extractor.name, **extractor.describe()}
-    clock.lap("extract")
-    merged = merge(records)
-    clock.lap("merge")
-    contents = _embed(documents, chunks, records, merged, encoder)
-    clock.lap("embed")
-    if not merged.hyperedges:
-        ledger.set_aside("merge", str(root), "no hyperedge was found: questions can only be answered from similar text")
-    write_store(root, contents, {"encoder": identity(encoder), "extractor": described, "config": asdict(config)})
-    clock.lap("write")
-    ledger.write(root / "ledger.jsonl")
-    return IndexReport(Store.open(root).counts, clock.seconds, ledger)
+        account.units = len(chunks)
+    say(f"chunk: {len(chunks):,} chunks of at most {config.chunk_tokens} tokens")
+    return chunks
 
 
-class _Clock:
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self._last = time.monotonic()
-
-    def lap(self, stage: str) -> None:
-        now = time.monotonic()
-        self.seconds[stage], self._last = round(now - self._last, 2), now
-
-
-def _extract(chunks: Sequence[Chunk], extractor: Extractor, ledger: Ledger) -> list[ExtractionRecord]:
-    with progress("extract", len(chunks), "chunks") as advance:
-        records = list(extractor.extract(chunks, advance))
+def set_aside_failed(records: Sequence[ExtractionRecord], ledger: Ledger) -> None:
+    """Lists the chunks that failed, wholly or in part."""
     for record in records:
-        if record.status == "failed":
+        if record.error:
             ledger.set_aside("extract", record.chunk_id, record.error, record.raw)
-    return records
+
+
+def build(
+    writer: StoreWriter,
+    extraction: Extraction,
+    encoder: Encoder,
+    config: Mapping[str, Any],
+    accounts: Accounts,
+    ledger: Ledger,
+) -> IndexReport:
+    """Merges, embeds and writes what was extracted, and the ledger beside it."""
+    with accounts.stage("merge") as account:
+        merged = merge(extraction.records)
+        account.units = len(merged.hyperedges)
+    with accounts.stage("embed") as account:
+        contents = _embed(extraction.documents, extraction.chunks, extraction.records, merged, encoder)
+        account.units = sum(map(len, (contents.entity_vectors, contents.hyperedge_vectors, contents.chunk_vectors)))
+    if not merged.hyperedges:
+        reason = "no hyperedge was found: questions can only be answered from similar text"
+        ledger.set_aside("merge", str(writer.root), reason)
+    manifest = {"encoder": identity(encoder), "extractor": dict(extraction.described), "config": dict(config)}
+    with accounts.stage("write"):
+        write_store(writer, contents, {**manifest, "accounts": accounts.described()})
+    ledger.write(writer.root / LEDGER)
+    return IndexReport(Store.open(writer.root).counts, accounts.seconds, ledger)
 
 
 def _embed(

@@ -43,6 +43,15 @@ class Ledger:
     def __iter__(self) -> Iterator[LedgerEntry]:
         return iter(self.entries)
 
+    @classmethod
+    def read(cls, path: Path) -> Ledger:
+        """The entries of a file that `write` wrote; none where there is no file."""
+        ledger = cls()
+        if path.exists():
+            with path.open(encoding="utf-8") as file:
+                ledger.entries = [LedgerEntry(**json.loads(line)) for line in file]
+        return ledger
+
     def write(self, path: Path) -> None:
         """Writes the entries to `path`, whole or not at all; an empty ledger removes an older file.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from functools import lru_cache
 
 # Joiners shape words in Persian, Hindi and others, so they stay; other format characters are invisible noise.
 _JOINERS = "\u200c\u200d"
@@ -12,6 +13,8 @@ _BRACKETS = {"(": ")", "[": "]", "{": "}", "<": ">", "《": "》", "〈": "〉",
 _BRACKETS |= {"*": "*", "_": "_"}
 
 
+# Each name of a passage is looked at many times.
+@lru_cache(maxsize=1 << 16)
 def canonical_name(name: str) -> str:
     """NFKC, case-folded, inner white space collapsed, surrounding quotes and punctuation stripped.
 
@@ -19,7 +22,8 @@ def canonical_name(name: str) -> str:
     A name of nothing but punctuation ("!!!") stays as it is. Only a blank name gives "".
     """
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
-    spaced = "".join(_visible(char) for char in folded)
+    # Printable is what has no control and no format character.
+    spaced = folded if folded.isprintable() else "".join(_visible(char) for char in folded)
     whole = " ".join(spaced.split())
     return _strip_edges(whole) or whole
 

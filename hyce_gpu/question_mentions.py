@@ -8,6 +8,9 @@ from typing import Any
 
 from hyce_serving.generator import Generation, GenerationRequest, Generator
 
+from hyce_gpu.models import what_shapes_replies
+from hyce_gpu.units import FinishedUnits, unit_key
+
 MENTION_TOKENS = 128
 
 INSTRUCTION = """List the named entities and key noun phrases of the question, spelled exactly as in the question: \
@@ -21,22 +24,38 @@ SCHEMA: Mapping[str, Any] = {
 }
 
 
-def find_mentions(questions: Sequence[str], generator: Generator) -> list[list[str]]:
-    """Mentions of each question; none where the reply cannot be used. Only what the question says counts."""
+def find_mentions(
+    questions: Sequence[str], generator: Generator, finished: FinishedUnits | None = None
+) -> list[list[str]]:
+    """Mentions of each question; none where the reply cannot be used. Only what the question says counts.
+
+    Args:
+        finished: mentions that were found before, and where those that are found now are kept.
+    """
+    shaped_by = what_shapes_replies(generator.describe())
+    keys = [unit_key("mentions/1", INSTRUCTION, SCHEMA, shaped_by, question) for question in questions]
+    known: dict[bytes, list[str]] = {}
+    if finished is not None:
+        known = {key: json.loads(finished[key]) for key in keys if key in finished}
     requests = [
         GenerationRequest(str(number), _messages(question), MENTION_TOKENS, schema=SCHEMA)
         for number, question in enumerate(questions)
+        if keys[number] not in known
     ]
-    replies = {reply.id: reply for reply in generator.generate(requests)}
-    return [_mentions(question, replies.get(str(number))) for number, question in enumerate(questions)]
+    for reply in generator.generate(requests):
+        number = int(reply.id)
+        known[keys[number]] = _mentions(questions[number], reply)
+        if finished is not None:
+            finished.put(keys[number], json.dumps(known[keys[number]]))
+    return [known[key] for key in keys]
 
 
 def _messages(question: str) -> tuple[Mapping[str, str], ...]:
     return ({"role": "system", "content": INSTRUCTION}, {"role": "user", "content": f"Question: {question}"})
 
 
-def _mentions(question: str, reply: Generation | None) -> list[str]:
-    if reply is None or reply.finish_reason != "stop":
+def _mentions(question: str, reply: Generation) -> list[str]:
+    if reply.finish_reason != "stop":
         return []
     try:
         found = json.loads(reply.text)["mentions"]

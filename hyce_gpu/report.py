@@ -97,3 +97,16 @@ def show_store(store: str, manifest: Mapping[str, Any], out: Console) -> None:
     out.print(Text(f"  files      {total:,} bytes"))
     for name, entry in sorted(manifest["files"].items(), key=lambda item: -item[1]["bytes"]):
         out.print(Text(f"    {name:<24}{entry['bytes']:>14,}", style="dim"))
+    # Stores of earlier versions kept no accounts.
+    if "accounts" in manifest:
+        show_accounts(manifest["accounts"], out)
+
+
+def show_accounts(accounts: Mapping[str, Any], out: Console) -> None:
+    """What a run cost, a line for each stage: seconds, then whatever it counted."""
+    out.print(Text("  accounts of the last run"))
+    for name, stage in accounts["stages"].items():
+        counted = ", ".join(f"{number:,} {key.replace('_', ' ')}" for key, number in stage.items() if key != "seconds")
+        out.print(Text(f"    {name:<10}{stage['seconds']:>12,.2f} s  {counted}", style="dim"))
+    for where, peak in accounts["peak_memory"].items():
+        out.print(Text(f"    peak memory, {where}: {peak / 2**30:.2f} GiB", style="dim"))

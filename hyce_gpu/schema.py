@@ -152,7 +152,11 @@ class Answer:
     # Ranks of the paths that the model was shown, and of those that its answer cites.
     context: tuple[int, ...] = ()
     citations: tuple[int, ...] = ()
+    # How many pieces of evidence, the weakest, did not fit into the model's window.
+    left_out: int = 0
     # Whether the candidate budget left hyperedges out.
     cut: bool = False
     error: str = ""
+    # The reply that could not be used.
+    raw: str = ""
     usage: Mapping[str, float] = field(default_factory=dict)

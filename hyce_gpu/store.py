@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,14 +17,14 @@ import torch
 from hyce_gpu import tables
 from hyce_gpu.context import Passage
 from hyce_gpu.errors import StoreError
-from hyce_gpu.extract.records import write_records
+from hyce_gpu.extract.records import record_from_json, write_records
 from hyce_gpu.hypergraph import Hypergraph
 from hyce_gpu.lexical import Vocabulary
 from hyce_gpu.merge import Merged
 from hyce_gpu.passages import Terms
 from hyce_gpu.provenance import Provenance
 from hyce_gpu.schema import Chunk, Document, EvidencePath, ExtractionRecord, Source
-from hyce_gpu.store_files import current_generation, new_generation, read_manifest
+from hyce_gpu.store_files import StoreWriter, current_generation, read_manifest
 from hyce_gpu.vector_index import FLAT_UP_TO, Indexes, VectorIndex
 
 _TABLES = ("documents", "chunks", "entities", "hyperedges", "merges", "terms")
@@ -47,11 +49,11 @@ class Contents:
     chunk_vectors: np.ndarray  # [C, d] float32
 
 
-def write_store(root: Path, contents: Contents, manifest: Mapping[str, Any]) -> None:
-    """Writes a new generation of the store at `root`; it becomes current whole or not at all.
+def write_store(writer: StoreWriter, contents: Contents, manifest: Mapping[str, Any]) -> None:
+    """Writes a new generation of the store; it becomes current whole or not at all.
 
     Raises:
-        OutputError: the directory cannot be written, is no store, or is being written by another process.
+        OutputError: the directory cannot be written.
     """
     merged, bare = contents.merged, contents.provenance.bare
     counts = {
@@ -61,7 +63,7 @@ def write_store(root: Path, contents: Contents, manifest: Mapping[str, Any]) -> 
         "relations": sum(len(edge.relations) for edge in merged.hyperedges), "alias_merges": len(merged.merges),
         "hyperedges_too_small": merged.too_small, "terms": len(contents.provenance.vocabulary),
     }  # fmt: skip
-    with new_generation(root, {"counts": counts, **manifest}) as draft:
+    with writer.generation({"counts": counts, **manifest}) as draft:
         for name, table in _tables(contents).items():
             pq.write_table(table, draft / f"{name}.parquet", compression="zstd")
         arrays = _new_arrays(contents)
@@ -137,6 +139,12 @@ class Store:
         return cls(Path(root), generation, read_manifest(generation))
 
     @property
+    def checksum(self) -> str:
+        """The SHA-256 of what it holds; what its making cost does not count."""
+        made = {name: value for name, value in self.manifest.items() if name != "accounts"}
+        return hashlib.sha256(json.dumps(made, sort_keys=True, ensure_ascii=True).encode()).hexdigest()
+
+    @property
     def counts(self) -> dict[str, int]:
         return dict(self.manifest["counts"])
 
@@ -204,6 +212,18 @@ class Store:
         names = self._tables["documents"].column("id").to_pylist()
         rows = self._tables["chunks"].to_pylist()
         return [Source(names[row["document"]], row["id"], row["start"], row["end"]) for row in rows]
+
+    def documents(self) -> list[Document]:
+        """All documents, with their texts, in the corpus' order."""
+        return tables.documents_of(self._tables["documents"])
+
+    def chunks(self) -> list[Chunk]:
+        return tables.chunks_of(self._tables["chunks"], self.documents())
+
+    def records(self) -> list[ExtractionRecord]:
+        """What each chunk gave, in the chunks' order."""
+        with (self.generation / "records.jsonl").open(encoding="utf-8") as file:
+            return [record_from_json(json.loads(line)) for line in file]
 
     def document(self, doc_id: str) -> dict[str, Any]:
         """A row of the document table: id, title, source, metadata, text."""

@@ -3,6 +3,7 @@
     DIR/CURRENT          the name of the current generation
     DIR/gen-000001/      manifest.json and the files that it lists, each with its size and SHA-256
     DIR/LOCK             held by the one writer
+    DIR/cache/           what was extracted, by content, for the next time
 
 Knows files and bytes; what they mean is `store`'s.
 """
@@ -13,8 +14,8 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from hyce_gpu.errors import OutputError, StoreError
 from hyce_gpu.lock import LOCK, only_writer
 
 FORMAT = "hyce-store/2"
+# Finished units of the jobs that fill the store; not part of any generation.
+CACHE = "cache"
 _CURRENT = "CURRENT"
 _MANIFEST = "manifest.json"
 _PREFIX = "gen-"
@@ -73,24 +76,48 @@ def read_manifest(generation: Path) -> dict[str, Any]:
 
 
 @contextmanager
-def new_generation(root: Path, manifest: dict[str, Any]) -> Iterator[Path]:
-    """Yields an empty directory to write files into; on success they become the current generation of `root`.
+def writing(root: Path) -> Iterator[StoreWriter]:
+    """Makes this process the one writer of the store directory `root`, which is made where it is missing.
 
     Raises:
         OutputError: `root` cannot be written, is something else than a store, or another process is writing it.
     """
-    try:
-        _claim(root)
-        with only_writer(root, f"the store {root}"):
-            draft = root / ".draft"
-            shutil.rmtree(draft, ignore_errors=True)
-            draft.mkdir()
-            try:
+    with ExitStack() as held:
+        with _named(root):
+            _claim(root)
+            held.enter_context(only_writer(root, f"the store {root}"))
+        yield StoreWriter(root)
+
+
+class StoreWriter:
+    """Writes generations of a store. Use `writing`."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    @contextmanager
+    def generation(self, manifest: Mapping[str, Any]) -> Iterator[Path]:
+        """Yields an empty directory to write files into; on success they become the current generation.
+
+        Raises:
+            OutputError: it cannot be written.
+        """
+        draft = self.root / ".draft"
+        try:
+            with _named(self.root):
+                shutil.rmtree(draft, ignore_errors=True)
+                draft.mkdir()
                 yield draft
                 _seal(draft, manifest)
-                _publish(root, draft)
-            finally:
-                shutil.rmtree(draft, ignore_errors=True)
+                _publish(self.root, draft)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+
+
+@contextmanager
+def _named(root: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise OutputError(f"cannot write the store {root}: {error.strerror or error}") from error
 
@@ -98,7 +125,7 @@ def new_generation(root: Path, manifest: dict[str, Any]) -> Iterator[Path]:
 def _claim(root: Path) -> None:
     if root.exists() and not root.is_dir():
         raise OutputError(f"cannot write the store {root}: it is a file, a store is a directory")
-    ours = {_CURRENT, LOCK, ".draft", "ledger.jsonl"}
+    ours = {_CURRENT, LOCK, CACHE, ".draft", "ledger.jsonl"}
     if root.is_dir() and not (root / _CURRENT).exists():
         foreign = [p.name for p in root.iterdir() if p.name not in ours and not p.name.startswith(_PREFIX)]
         if foreign:
@@ -106,7 +133,7 @@ def _claim(root: Path) -> None:
     root.mkdir(parents=True, exist_ok=True)
 
 
-def _seal(draft: Path, manifest: dict[str, Any]) -> None:
+def _seal(draft: Path, manifest: Mapping[str, Any]) -> None:
     files = {}
     for file in sorted(path for path in draft.iterdir()):
         _sync(file)

@@ -71,6 +71,18 @@ def chunks_table(chunks: Sequence[Chunk], documents: Sequence[Document]) -> pa.T
     return pa.Table.from_pylist(rows, CHUNKS)
 
 
+def documents_of(table: pa.Table) -> list[Document]:
+    return [Document(**{**row, "metadata": json.loads(row["metadata"])}) for row in table.to_pylist()]
+
+
+def chunks_of(table: pa.Table, documents: Sequence[Document]) -> list[Chunk]:
+    chunks = []
+    for row in table.to_pylist():
+        document, place = documents[row.pop("document")], (row["start"], row["end"])
+        chunks.append(Chunk(**row, doc_id=document.id, text=document.text[slice(*place)], title=document.title))
+    return chunks
+
+
 def entities_table(entities: Sequence[Entity]) -> pa.Table:
     return pa.Table.from_pylist([vars(entity) for entity in entities], ENTITIES)
 

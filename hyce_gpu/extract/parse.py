@@ -80,7 +80,10 @@ def _plain(value: object) -> str:
     """A string or a number as one clean line; "" for anything else."""
     if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e15:
         value = str(value)
-    return " ".join(_INVISIBLE.sub("", " ".join(value.split())).split()) if isinstance(value, str) else ""
+    if not isinstance(value, str):
+        return ""
+    line = " ".join(value.split())
+    return line if line.isprintable() else " ".join(_INVISIBLE.sub("", line).split())
 
 
 def _shown(value: object) -> str:
@@ -128,6 +131,8 @@ class _Reader:
         """Takes off aliases that name another entity: they would make two entities one."""
         for key, entity in self.entities.items():
             others = [alias for alias in entity.aliases if canonical_name(alias) in self.entities]
+            if not others:
+                continue
             for alias in others:
                 self._note("ignored an alias that names another entity", alias)
             self.entities[key] = replace(entity, aliases=tuple(one for one in entity.aliases if one not in others))
@@ -238,11 +243,16 @@ class _Reader:
 
 def _add(entities: dict[str, ExtractedEntity], entity: ExtractedEntity) -> str:
     key = canonical_name(entity.name)
-    entities[key] = _united(entities.get(key, entity), entity)
+    entities[key] = _united(entities.get(key), entity)
     return key
 
 
-def _united(first: ExtractedEntity, other: ExtractedEntity) -> ExtractedEntity:
+def _united(first: ExtractedEntity | None, other: ExtractedEntity) -> ExtractedEntity:
+    if first is None:
+        # Most names come once; of those with aliases each spelling is kept once.
+        if not other.aliases:
+            return other
+        first = other
     named = {canonical_name(first.name): first.name}
     for alias in (*first.aliases, other.name, *other.aliases):
         named.setdefault(canonical_name(alias), alias)

@@ -84,9 +84,20 @@ def _holds(text: str, name: str) -> bool:
     """Both folded. A name in other letters than ASCII may be inflected: there, the stems of its words have to stand."""
     if not name.isascii():
         return name in text or all(_stem(word) in text for word in name.split())
-    before = r"(?<![a-z0-9])" if name[:1].isalnum() else ""
-    after = r"(?![a-z0-9])" if len(name) < _SHORT_NAME else ""
-    return re.search(f"{before}{re.escape(name)}{after}", text) is not None
+    opens, is_short = name[:1].isalnum(), len(name) < _SHORT_NAME
+    at = text.find(name)
+    while at >= 0:
+        end = at + len(name)
+        goes_on = is_short and end < len(text) and _is_ascii_letter(text[end])
+        if not goes_on and not (opens and at > 0 and _is_ascii_letter(text[at - 1])):
+            return True
+        at = text.find(name, at + 1)
+    return False
+
+
+def _is_ascii_letter(character: str) -> bool:
+    """A letter or digit that would make the name a part of another word; in other scripts names are inflected."""
+    return character.isascii() and character.isalnum()
 
 
 def _stem(word: str) -> str:

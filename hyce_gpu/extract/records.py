@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from hyce_gpu.atomic import atomic_text
 from hyce_gpu.errors import InputError
 from hyce_gpu.extract.parse import Parsed, ParseError, parse_extraction
 from hyce_gpu.ledger import Ledger
-from hyce_gpu.schema import Chunk, Document, ExtractionRecord
+from hyce_gpu.schema import Chunk, Document, ExtractedEntity, ExtractedHyperedge, ExtractionRecord, Relation
 from hyce_gpu.text_files import RAW_KEPT, Line, check_is_file, json_type, parse_object, read_lines
 
 # What places a record; everything else on its line is the extraction.
@@ -25,8 +24,24 @@ _SHOWN_NOTES = 5
 
 def record_to_json(record: ExtractionRecord) -> dict[str, Any]:
     """The record as the fields of its line; `error` and `raw` only where there is something to say."""
-    fields = asdict(record)
+    # asdict copies every string's container anew, which takes longer than all the rest of a record.
+    hyperedges = [
+        {**vars(edge), "relations": [vars(relation) for relation in edge.relations]} for edge in record.hyperedges
+    ]
+    fields = {**vars(record), "entities": [vars(entity) for entity in record.entities], "hyperedges": hyperedges}
     return {key: value for key, value in fields.items() if key not in ("error", "raw") or value}
+
+
+def record_from_json(fields: Mapping[str, Any]) -> ExtractionRecord:
+    """The record of a line that `record_to_json` gave: as it was, nothing is looked up or repaired."""
+    entities = tuple(ExtractedEntity(**{**one, "aliases": tuple(one["aliases"])}) for one in fields["entities"])
+    hyperedges = tuple(
+        ExtractedHyperedge(
+            **{**one, "entities": tuple(one["entities"]), "relations": tuple(Relation(**r) for r in one["relations"])}
+        )
+        for one in fields["hyperedges"]
+    )
+    return ExtractionRecord(**{**fields, "entities": entities, "hyperedges": hyperedges})
 
 
 def write_records(records: Iterable[ExtractionRecord], path: Path) -> None:

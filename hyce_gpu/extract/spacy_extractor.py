@@ -6,6 +6,7 @@ Works on some hundred chunks at a time, whole documents together. Knows nothing 
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import importlib.util
 from bisect import bisect_left
@@ -16,44 +17,38 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from hyce_gpu.errors import MissingBackendError
-from hyce_gpu.extract.language import guess_language, is_fragment, load_pipeline, parse, stop_words
+from hyce_gpu.extract import Extracted
+from hyce_gpu.extract.language import guess_language, is_fragment, stop_words
 from hyce_gpu.extract.mentions import (
     LOWER_WORD,
     DocumentNames,
     KnownTitles,
     Mention,
     acronym_definitions,
-    clean_name,
-    english_dates,
     mask_markup,
     moved,
-    quoted_titles,
     title_name,
     title_tail,
     without_overlaps,
 )
-from hyce_gpu.extract.terms import TERM_TYPE, find_terms, years
-from hyce_gpu.progress import Advance
+from hyce_gpu.extract.parsed import UNSEEN_CONFIDENCE, is_common_noun, parsed_mentions
+from hyce_gpu.extract.pipelines import load_pipeline, parse, pipeline_versions
+from hyce_gpu.extract.terms import TERM_TYPE, find_terms
 from hyce_gpu.schema import Chunk, ExtractedEntity, ExtractedHyperedge, ExtractionRecord
 from hyce_gpu.sentences import sentence_spans
+from hyce_gpu.units import unit_key
 
 if TYPE_CHECKING:
     from spacy.language import Language
-    from spacy.tokens import Doc, Span, Token
 
 TITLE_CONFIDENCE = 1.0
-# What the recogniser did not see: a quoted title, a run of proper nouns, a title inside a longer name.
-UNSEEN_CONFIDENCE = 0.8
 # A long enumeration would tie everything to everything.
 MAX_MEMBERS = 24
 
+# Another number when other code makes other records of the same text.
+_RECORDS = "spacy/1"
 _CHUNKS_AT_ONCE = 256
 _TEXTS_A_BATCH = 64
-_PROPER_NOUNS = {"PROPN", "NNP", "NNPS"}
-_COMMON_NOUNS = {"NOUN", "NN", "NNS"}
-_AMOUNTS = frozenset({"CARDINAL", "QUANTITY", "PERCENT", "MONEY"})
-# "Second", "the evening", "last year": links between texts that have nothing in common.
-_IGNORED_LABELS = frozenset({"ORDINAL", "TIME", "DATE"})
 
 
 @dataclass
@@ -86,21 +81,31 @@ class SpacyExtractor:
         self._pipelines: dict[str, Language | None] = {}
 
     def describe(self) -> Mapping[str, str]:
-        """The versions of spaCy and of its pipelines: the English one, and those of other languages met so far."""
-        self._pipeline("en")
-        found = {language: nlp.meta for language, nlp in self._pipelines.items() if nlp is not None}
-        versions = {f"pipeline_{code}": f"{of['lang']}_{of['name']} {of['version']}" for code, of in found.items()}
-        return {"spacy": importlib.metadata.version("spacy"), "pipeline_en": "none, names by rule", **versions}
+        """The versions of spaCy and of the pipelines that are installed here, whichever the corpus needs."""
+        return {
+            "spacy": importlib.metadata.version("spacy"),
+            "pipelines": ", ".join(pipeline_versions()) or "none: names by rule",
+        }
 
-    def extract(self, chunks: Sequence[Chunk], advance: Advance) -> Iterator[ExtractionRecord]:
-        """One record for each chunk, in order; names are resolved within each document (see `DocumentNames`)."""
+    def unit_keys(self, chunks: Sequence[Chunk]) -> list[bytes]:
+        # Titles and words of the whole corpus say what is a name, and a document's chunks share their names.
+        corpus = hashlib.sha256(unit_key(_RECORDS, dict(self.describe())))
+        for chunk in chunks:
+            corpus.update(unit_key(chunk.order, chunk.title, chunk.text))
+        return [unit_key(corpus.hexdigest(), position) for position in range(len(chunks))]
+
+    def extract(self, chunks: Sequence[Chunk], wanted: Sequence[int]) -> Iterator[Extracted]:
+        """The records, in order; names are resolved within each document (see `DocumentNames`)."""
         lower = chain.from_iterable(LOWER_WORD.findall(chunk.text) for chunk in chunks)
         titles = KnownTitles(dict.fromkeys(chunk.title for chunk in chunks), stop_words("en").union(lower))
-        for documents in _batches(chunks):
-            for readings in self._read(documents, titles, advance):
-                yield from _records(readings, titles)
+        places = {chunks[position].id: position for position in wanted}
+        documents = {chunks[position].doc_id for position in wanted}
+        for batch in _batches([chunk for chunk in chunks if chunk.doc_id in documents]):
+            for readings in self._read(batch, titles):
+                records = _records(readings, titles)
+                yield from (Extracted(places[one.chunk_id], one) for one in records if one.chunk_id in places)
 
-    def _read(self, documents: list[list[Chunk]], titles: KnownTitles, advance: Advance) -> list[list[_Reading]]:
+    def _read(self, documents: list[list[Chunk]], titles: KnownTitles) -> list[list[_Reading]]:
         """Finds the mentions of each document; the texts of one pipeline go through it together."""
         read = [[_Reading(chunk, mask_markup(chunk.text)) for chunk in chunks] for chunks in documents]
         waiting: dict[Language, list[_Reading]] = {}
@@ -109,15 +114,11 @@ class SpacyExtractor:
             language = guess_language(text)
             _read_by_rule(readings, starts, find_terms(text, language), titles)
             nlp = self._pipeline(language)
-            if nlp is None:
-                advance(len(readings))
-            else:
+            if nlp is not None:
                 waiting.setdefault(nlp, []).extend(readings)
         for nlp, readings in waiting.items():
             for start in range(0, len(readings), _TEXTS_A_BATCH):
-                batch = readings[start : start + _TEXTS_A_BATCH]
-                _read_by_pipeline(nlp, batch, titles)
-                advance(len(batch))
+                _read_by_pipeline(nlp, readings[start : start + _TEXTS_A_BATCH], titles)
         return read
 
     def _pipeline(self, language: str) -> Language | None:
@@ -168,66 +169,8 @@ def _read_by_pipeline(nlp: Language, readings: Sequence[_Reading], titles: Known
         if isinstance(doc, str):
             reading.error = doc
         else:
-            nouns = [replace(one, spare=True) for one in reading.mentions if _tags(doc, one) & _COMMON_NOUNS]
-            reading.mentions = without_overlaps([_mentions(doc, reading.text, titles, nlp.lang == "en"), nouns])
-
-
-def _mentions(doc: Doc, text: str, titles: KnownTitles, english: bool) -> list[Mention]:
-    """All mentions of a parsed text, the surer source first where two overlap."""
-    quoted = [_unseen(*span, text, False, "WORK_OF_ART") for span in quoted_titles(text)]
-    defined = [_unseen(one.start, one.end, text, english) for one in acronym_definitions(text)]
-    ents = [_named(ent, english) for ent in doc.ents]
-    types = {(one.start, one.end): one.type for one in ents if not one.spare}
-    # At one place a known title comes before the recogniser's name: its article and spelling are the page's.
-    names = [replace(one, type=types.get((one.start, one.end), "")) for one in titles.find(text)]
-    names += [one for one in ents if not one.spare]
-    spare = [*years(text), *(one for one in ents if one.spare)]
-    found = without_overlaps(
-        [quoted, defined, english_dates(text), names, spare, _proper_runs(doc, text, titles, english)]
-    )
-    return [one for one in found if one.name]
-
-
-def _unseen(start: int, end: int, text: str, english: bool, kind: str = "") -> Mention:
-    return Mention(start, end, clean_name(text[start:end], english), kind, UNSEEN_CONFIDENCE)
-
-
-def _named(ent: Span, english: bool) -> Mention:
-    if ent.label_ in _IGNORED_LABELS:
-        return Mention(ent.start_char, ent.end_char, "", spare=True)
-    if ent.label_ in _AMOUNTS:
-        before = ent.doc[ent.start - 1] if ent.start else None
-        # "3. Name some foods": what opens a sentence numbers it.
-        opens = before is None or before.is_space or before.text[-1] in ".!?:"
-        name = " ".join(ent.text.split()) if any(map(str.isdigit, ent.text)) and not opens else ""
-        return Mention(ent.start_char, ent.end_char, name, ent.label_, UNSEEN_CONFIDENCE, spare=True)
-    # A work's article is part of its title.
-    name = clean_name(ent.text, english and not (ent.label_ == "WORK_OF_ART" and ent.text[0].isupper()))
-    return Mention(ent.start_char, ent.end_char, name, ent.label_)
-
-
-def _tags(doc: Doc, mention: Mention) -> set[str]:
-    span = doc.char_span(mention.start, mention.end, alignment_mode="expand")
-    return {tag for token in span or () for tag in (token.pos_, token.tag_)}
-
-
-def _proper_runs(doc: Doc, text: str, titles: KnownTitles, english: bool) -> list[Mention]:
-    """Proper nouns side by side or joined by "of", as the tagger sees them, where the recogniser saw nothing."""
-    runs: list[list[Token]] = []
-    for token in doc:
-        if {token.pos_, token.tag_} & _PROPER_NOUNS and token.text[0].isupper() and not token.is_stop:
-            if runs and _joins(doc, runs[-1][-1].i, token.i):
-                runs[-1].append(token)
-            else:
-                runs.append([token])
-    # A lone word is a name if the corpus never writes it in lower case.
-    names = [run for run in runs if len(run) > 1 or titles.is_name_like(run[0].text)]
-    spans = [doc[run[0].i : run[-1].i + 1] for run in names]
-    return [_unseen(span.start_char, span.end_char, text, english) for span in spans]
-
-
-def _joins(doc: Doc, before: int, after: int) -> bool:
-    return after - before <= 3 and doc[before + 1 : after].text.lower() in ("", "of", "of the", "for")
+            nouns = [replace(one, spare=True) for one in reading.mentions if is_common_noun(doc, one)]
+            reading.mentions = without_overlaps([parsed_mentions(doc, reading.text, titles, nlp.lang == "en"), nouns])
 
 
 def _records(readings: Sequence[_Reading], titles: KnownTitles) -> Iterator[ExtractionRecord]:

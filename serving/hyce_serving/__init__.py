@@ -12,8 +12,10 @@ Importing it loads no model and no framework; each of those comes with its first
 
 from hyce_serving.encoder import Encoder
 from hyce_serving.errors import MissingPackage, ModelNotFound, ServingError
-from hyce_serving.generator import Generation, GenerationRequest, Generator
+from hyce_serving.generator import Generator
 from hyce_serving.models import DEFAULT_ENCODER, bundled_llm, encoder_path, llm_path
+from hyce_serving.requests import Generation, GenerationRequest
+from hyce_serving.stream import Stream
 
 __all__ = [
     "DEFAULT_ENCODER",
@@ -24,6 +26,7 @@ __all__ = [
     "MissingPackage",
     "ModelNotFound",
     "ServingError",
+    "Stream",
     "bundled_llm",
     "encoder_path",
     "llm_path",

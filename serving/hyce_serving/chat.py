@@ -4,10 +4,12 @@ It does not know what the messages are about.
 """
 
 import re
+import threading
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+from hyce_serving import reasoning
 from hyce_serving.errors import MissingPackage, ServingError
 from hyce_serving.text import without_surrogates
 
@@ -23,33 +25,79 @@ _MARKUP = re.compile(r"<.+>|\[.+\]", re.DOTALL)
 class ChatTokenizer:
     """The tokenizer and chat template at a path or Hub id; both are loaded on first use.
 
-    options go to transformers' AutoTokenizer (revision, trust_remote_code).
+    reasoning: one of reasoning.CHOICES, for templates that have such a mode. options go to transformers'
+    AutoTokenizer (revision, trust_remote_code).
     Raises ServingError on first use where they do not load.
     """
 
-    def __init__(self, path: str, **options: Any) -> None:
+    def __init__(self, path: str, reasoning: str = "off", **options: Any) -> None:
         self._path = path
+        self._reasoning = reasoning
         self._options = options
+        self._lock = threading.RLock()
+
+    def load(self) -> None:
+        """Loads the tokenizer now; raises ServingError where it does not load."""
+        with self._lock:
+            _ = self.tokenizer
 
     @property
     def stop(self) -> tuple[str, ...]:
         """Strings that end an answer, beside the model's own end token."""
-        return () if self._tokenizer.chat_template else _PLAIN_STOP
+        return () if self.tokenizer.chat_template else _PLAIN_STOP
+
+    @cached_property
+    def harmony(self) -> bool:
+        """Whether replies come in the channels of OpenAI's Harmony, as gpt-oss gives them."""
+        return all(self._has_token(token) for token in reasoning.HARMONY_TOKENS)
+
+    @property
+    def reasons(self) -> bool:
+        """Whether a reply may begin with reasoning."""
+        return self.harmony or self._reasoning != "off"
+
+    @cached_property
+    def opens_thinking(self) -> bool:
+        """Whether the prompt itself ends with <think>, so that a reply begins inside."""
+        if not self.tokenizer.chat_template:
+            return False
+        with self._lock:
+            return self._templated([{"role": "user", "content": "a"}]).rstrip().endswith(reasoning.THINK)
+
+    @cached_property
+    def marks_reasoning(self) -> bool:
+        """Whether the marks around the reasoning are special tokens, which an engine drops unless told otherwise."""
+        special = {t.content for t in self.tokenizer.added_tokens_decoder.values() if t.special}
+        return self.harmony or (self.reasons and reasoning.THINK_END in special)
+
+    @property
+    def reasoning_parser(self) -> str | None:
+        """The vLLM reasoning parser for this vocabulary and template, where there is one."""
+        names = (*reasoning.HARMONY_TOKENS, reasoning.THINK, reasoning.THINK_END, "<tool_call>")
+        return reasoning.parser({name: self._has_token(name) for name in names}, str(self.tokenizer.chat_template))
+
+    def _has_token(self, token: str) -> bool:
+        return any(added.content == token for added in self.tokenizer.added_tokens_decoder.values())
 
     def encode(self, messages: Messages) -> list[int]:
         """The prompt's token ids, up to where the assistant's answer begins.
 
         Text that spells a control token stays text, and a lone surrogate becomes U+FFFD.
         """
+        # A stream's worker may make a prompt while another thread counts tokens: the tokenizer bears one at a time.
+        with self._lock:
+            return self._encoded(messages)
+
+    def _encoded(self, messages: Messages) -> list[int]:
         clean = [{"role": str(m["role"]), "content": self._as_text(m["content"])} for m in messages]
-        if not self._tokenizer.chat_template:
+        if not self.tokenizer.chat_template:
             return self._ids(_plain_layout(clean), add_special_tokens=True)
         # The template writes the special tokens itself.
         return self._ids(self._templated(clean), add_special_tokens=False)
 
     def _ids(self, text: str, add_special_tokens: bool) -> list[int]:
         # verbose=False: how long is too long is the engine's window to say, not the tokenizer's own note.
-        found = self._tokenizer(text, add_special_tokens=add_special_tokens, verbose=False)
+        found = self.tokenizer(text, add_special_tokens=add_special_tokens, verbose=False)
         return [int(token) for token in found["input_ids"]]
 
     def _templated(self, messages: list[dict[str, str]]) -> str:
@@ -68,11 +116,8 @@ class ChatTokenizer:
         return self._templated(merged)
 
     def _apply(self, messages: list[dict[str, str]]) -> str:
-        # enable_thinking is read by templates that have such a mode and ignored by the others:
-        # an answer is wanted within max_tokens, not the way to it.
-        found = self._tokenizer.apply_chat_template(
-            messages, tokenize=False, add_generation_prompt=True, enable_thinking=False
-        )
+        options = reasoning.template_options(self._reasoning, self.harmony)
+        found = self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True, **options)
         return str(found)
 
     def _as_text(self, content: str) -> str:
@@ -87,13 +132,14 @@ class ChatTokenizer:
 
     @cached_property
     def _control(self) -> re.Pattern[str]:
-        added = self._tokenizer.added_tokens_decoder.values()
+        added = self.tokenizer.added_tokens_decoder.values()
         strings = [t.content for t in added if len(t.content) > 1 and (t.special or _MARKUP.fullmatch(t.content))]
         # The longest first: of two that begin alike the tokenizer takes the longer. None at all: match nothing.
         return re.compile("|".join(re.escape(s) for s in sorted(strings, key=len, reverse=True)) or r"(?!)")
 
     @cached_property
-    def _tokenizer(self) -> Any:
+    def tokenizer(self) -> Any:
+        """transformers' tokenizer."""
         try:
             from transformers import AutoTokenizer
         except ImportError as error:

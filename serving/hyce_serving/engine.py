@@ -62,7 +62,7 @@ def start(path: str, device: str, options: Mapping[str, Any]) -> Any:
     Raises MissingPackage where vLLM does not import, and ServingError for a device that this vLLM was not built for,
     for an unknown option, and where the engine does not start.
     """
-    on_cpu = _prepare(device)
+    cpu = _prepare(device)
     with _stdout_kept_clean(), _process_left_as_found(), warnings.catch_warnings():
         # vLLM's own use of deprecated names is no news to whoever asks a question.
         warnings.simplefilter("ignore", FutureWarning)
@@ -72,7 +72,7 @@ def start(path: str, device: str, options: Mapping[str, Any]) -> Any:
         _check_alone()
         _shield_llvmlite()
         try:
-            llm = llm_class(path, **{**_OPTIONS, **(_CPU_OPTIONS if on_cpu else {}), **options})
+            llm = llm_class(path, **{**_OPTIONS, **(_CPU_OPTIONS if cpu else {}), **options})
         # Configuration, memory and weights fail with errors of many kinds; each means that there is no engine.
         except Exception as error:
             raise ServingError(
@@ -101,14 +101,24 @@ def one_line(error: BaseException) -> str:
     return " ".join(str(error).split())
 
 
+def cause(error: BaseException) -> str:
+    """The kind of an error and its message, on one line."""
+    return f"{type(error).__name__}: {one_line(error)}"
+
+
+def on_cpu(device: str) -> bool:
+    """Whether the engine would run on the CPU; needs no import of vLLM."""
+    return device == "cpu" or "cpu" in package_version()
+
+
 def _prepare(device: str) -> bool:
     """Sets the environment before the import; True where the engine will run on the CPU."""
-    on_cpu = device == "cpu" or "cpu" in package_version()
-    for name, value in {**_ENVIRONMENT, **(_CPU_ENVIRONMENT if on_cpu else _GPU_ENVIRONMENT)}.items():
+    cpu = on_cpu(device)
+    for name, value in {**_ENVIRONMENT, **(_CPU_ENVIRONMENT if cpu else _GPU_ENVIRONMENT)}.items():
         os.environ.setdefault(name, value)
     # What vLLM says while it is being imported comes before it reads that level.
     logging.getLogger("vllm").setLevel(os.environ["VLLM_LOGGING_LEVEL"])
-    return on_cpu
+    return cpu
 
 
 def _import() -> tuple[Any, Any]:

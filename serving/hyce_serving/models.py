@@ -49,9 +49,12 @@ def encoder_path(model: str | None) -> str:
     return _resolve(model, ("config.json", "modules.json"), "give the path of a sentence-transformers folder")
 
 
-def llm_path(model: str) -> str:
-    """A folder, or a Hub id, that vLLM can load; raises ModelNotFound as encoder_path does."""
-    return _resolve(model, ("config.json",), "give the path of a folder in Hugging Face format")
+def llm_path(model: str, revision: str | None = None) -> str:
+    """A folder, or a Hub id, that vLLM can load; raises ModelNotFound as encoder_path does.
+
+    revision: branch, tag or commit of a Hub id; a folder has none.
+    """
+    return _resolve(model, ("config.json",), "give the path of a folder in Hugging Face format", revision)
 
 
 def bundled_llm() -> Path:
@@ -78,16 +81,16 @@ def bundled_llm() -> Path:
     return target
 
 
-def _resolve(model: str, markers: tuple[str, ...], advice: str) -> str:
+def _resolve(model: str, markers: tuple[str, ...], advice: str, revision: str | None = None) -> str:
     path = Path(model).expanduser()
     if model.strip() and path.exists():
         return _checked_folder(path, markers)
     if _looks_like_path(model):
         raise ModelNotFound(f"expected a model at {model!r}, found no such folder; {advice}")
-    cached = _cached_snapshot(model, markers)
+    cached = _cached_snapshot(model, markers, revision)
     if cached is not None:
         return str(cached)
-    problem = _hub_problem(model)
+    problem = _hub_problem(model, revision)
     if problem is None:
         return model
     raise ModelNotFound(
@@ -131,11 +134,11 @@ def _hub() -> Any:
     return huggingface_hub
 
 
-def _cached_snapshot(model: str, markers: tuple[str, ...]) -> Path | None:
-    """The newest snapshot of a Hub id in the local cache, if it is whole; no network."""
+def _cached_snapshot(model: str, markers: tuple[str, ...], revision: str | None) -> Path | None:
+    """The newest snapshot of a Hub id in the local cache, or that of the revision, if it is whole; no network."""
     hub = _hub()
     try:
-        folder = Path(hub.snapshot_download(model, local_files_only=True))
+        folder = Path(hub.snapshot_download(model, revision=revision, local_files_only=True))
     except (hub.errors.LocalEntryNotFoundError, hub.errors.HFValidationError):
         return None
     whole = any((folder / marker).is_file() for marker in markers) and _has_weights(folder)
@@ -151,7 +154,7 @@ def _has_weights(folder: Path) -> bool:
     return any(next(folder.rglob(pattern), None) for pattern in ("*.safetensors", "*.bin", "*.gguf"))
 
 
-def _hub_problem(model: str) -> str | None:
+def _hub_problem(model: str, revision: str | None) -> str | None:
     """Why the Hub cannot give this model, or None where it has it; asks at most _HUB_DEADLINE_S seconds."""
     hub = _hub()
     if hub.constants.HF_HUB_OFFLINE or os.environ.get("HF_HUB_OFFLINE", "").lower() in {"1", "on", "yes", "true"}:
@@ -162,7 +165,7 @@ def _hub_problem(model: str) -> str | None:
     def ask() -> None:
         # Whatever goes wrong out there (name look-up, proxy, certificate, 401, 404) is the answer to report.
         try:
-            api.model_info(model, timeout=_HUB_TIMEOUT_S)
+            api.model_info(model, revision=revision, timeout=_HUB_TIMEOUT_S)
             answer.append(None)
         except Exception as error:
             answer.append(f"not cached, and {api.endpoint} answered: {_cause(error)}")

@@ -1,0 +1,299 @@
+"""The memory plan: sizes that were worked out by hand, against real tensors and made-up models."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hyce_serving import model_memory as models
+from hyce_serving.errors import ModelNotFound, ServingError
+from hyce_serving.model_memory import ModelMemory, kv_bytes_per_token, model_memory
+
+from hyce_gpu import doctor, memory_plan
+from hyce_gpu.config import Config
+from hyce_gpu.errors import InputError, StoreError
+from hyce_gpu.memory_plan import GIB, MIB, Part, Sizes, plan
+from hyce_gpu.merge import merge
+from hyce_gpu.provenance import provenance
+from hyce_gpu.schema import Chunk, Document, ExtractedHyperedge, ExtractionRecord
+from hyce_gpu.store import Contents, Store, write_store
+from hyce_gpu.store_files import writing
+
+# 2 · 24 layers · 2 KV heads · 64 · 2 bytes = 12,288 bytes a token.
+SMALL = {
+    "num_hidden_layers": 24, "num_attention_heads": 14, "num_key_value_heads": 2, "hidden_size": 896,
+    "max_position_embeddings": 32768, "dtype": "bfloat16",
+}  # fmt: skip
+
+
+def _model(folder: Path, config: dict[str, Any], **weights: int) -> str:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(config))
+    for name, size in weights.items():
+        (folder / name.replace("__", "-").replace("_dot_", ".")).write_bytes(b"\0" * size)
+    return str(folder)
+
+
+def _store(root: Path) -> Path:
+    """Two entities, one hyperedge of both, one chunk without any: 2 rows, 2 incidences, 2 passages, d = 3."""
+    text = "Ada met Bob. 富士山 is high."
+    chunks = [Chunk("d#0", "d", 0, 0, 12, text[:12], "T"), Chunk("d#1", "d", 1, 13, 25, text[13:25], "T")]
+    edge = ExtractedHyperedge("Ada met Bob.", ("Ada", "Bob"), 0, 12, 0.9)
+    first, second = ("d#0", "d", 0, 0, 12, "ok", (), (edge,)), ("d#1", "d", 1, 13, 25, "ok")
+    records = [ExtractionRecord(*first), ExtractionRecord(*second)]
+    merged, vectors = merge(records), np.eye(3, dtype=np.float32)
+    documents, origin = [Document("d", "T", text, "c.jsonl:1", {})], provenance(chunks, merged)
+    contents = Contents(documents, chunks, records, merged, origin, vectors[:2], vectors[2:], vectors[:2])
+    manifest = {"encoder": {"name": "/no/such/encoder", "dimension": 3}, "extractor": {"name": "x"}}
+    with writing(root) as writer:
+        write_store(writer, contents, manifest)
+    return root
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, 12_288),
+        ({"head_dim": 128}, 24_576),
+        ({"num_key_value_heads": None}, 86_016),  # 2 · 24 · 14 · 64 · 2
+        ({"layer_types": ["full_attention", "sliding_attention"]}, 12_288),
+        ({"layer_types": ["full_attention", "linear_attention"]}, None),
+        ({"kv_lora_rank": 512}, None),
+        ({"mamba_d_state": 16}, None),
+        ({"is_encoder_decoder": True}, None),
+        ({"num_key_value_heads": [2, 4]}, None),
+        ({"num_hidden_layers": None}, None),
+    ],
+)
+def test_kv_cache_of_a_token(change: dict[str, Any], expected: int | None) -> None:
+    assert kv_bytes_per_token({**SMALL, **change}) == expected
+
+
+def test_the_language_model_of_several_parts_and_older_names_are_read() -> None:
+    assert kv_bytes_per_token({"vision_config": {"num_hidden_layers": 9}, "text_config": SMALL}) == 12_288
+    # GPT-2: 2 · 12 layers · 12 heads · 64 · 2 bytes.
+    assert kv_bytes_per_token({"n_layer": 12, "n_head": 12, "n_embd": 768}) == 36_864
+    assert kv_bytes_per_token({}) is None
+
+
+def test_weights_are_the_files_that_vllm_loads(tmp_path: Path) -> None:
+    one = _model(tmp_path / "one", SMALL, a_dot_safetensors=700, b_dot_safetensors=300, old_dot_bin=5000)
+    assert (found := model_memory(one)) == ModelMemory(one, 1000, 12_288, 32_768)
+    assert found.window == 8192
+    bins = _model(tmp_path / "bins", SMALL, pytorch_model_dot_bin=600, training_args_dot_bin=50)
+    assert model_memory(bins).weight_bytes == 600
+    # The same weights a second time, which the index does not name.
+    twice = _model(tmp_path / "twice", SMALL, model_dot_safetensors=400, consolidated_dot_safetensors=400)
+    (tmp_path / "twice" / "model.safetensors.index.json").write_text('{"weight_map": {"w": "model.safetensors"}}')
+    assert model_memory(twice).weight_bytes == 400
+
+
+def test_32_bit_weights_become_16_bit_ones(tmp_path: Path) -> None:
+    full = _model(tmp_path / "full", {**SMALL, "dtype": "float32"}, model_dot_safetensors=1000)
+    assert model_memory(full).weight_bytes == 500
+    older = {**SMALL, "dtype": None, "torch_dtype": "float32", "max_position_embeddings": 2048}
+    assert model_memory(_model(tmp_path / "older", older, model_dot_safetensors=1000)).weight_bytes == 500
+    assert model_memory(str(tmp_path / "older")).window == 2048
+    quantised = {**SMALL, "dtype": "float32", "quantization_config": {"quant_method": "awq"}}
+    assert model_memory(_model(tmp_path / "q", quantised, model_dot_safetensors=1000)).weight_bytes == 1000
+
+
+def test_what_is_not_here_is_unknown_and_what_is_broken_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ModelNotFound, match="/no/such/model"):
+        model_memory("/no/such/model")
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "config.json").write_text("{")
+    with pytest.raises(ModelNotFound, match="expected a readable"):
+        model_memory(str(tmp_path / "broken"))
+    found = model_memory(_model(tmp_path / "empty", {}))
+    assert (found.weight_bytes, found.kv_bytes_per_token, found.own_window) == (None, None, None)
+    assert "no weights" in found.unknown
+    monkeypatch.setattr(models, "llm_path", lambda name: name)
+    assert model_memory("owner/name").weight_bytes is None
+    assert "not on this machine" in model_memory("owner/name").unknown
+
+
+def test_kv_cache_of_a_cpu_is_what_vllm_was_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("VLLM_CPU_KVCACHE_SPACE", raising=False)
+    assert models.cpu_kv_cache_bytes() == 2 * GIB
+    monkeypatch.setenv("VLLM_CPU_KVCACHE_SPACE", "4")
+    assert models.cpu_kv_cache_bytes() == 4 * GIB
+    monkeypatch.setenv("VLLM_CPU_KVCACHE_SPACE", "lots")
+    with pytest.raises(ServingError, match="found 'lots'"):
+        models.cpu_kv_cache_bytes()
+
+
+def test_store_parts_are_the_bytes_of_the_tensors(tmp_path: Path) -> None:
+    store = Store.open(_store(tmp_path / "s"))
+    found = {part.name: part.num_bytes for part in memory_plan.store_bytes(store)}
+    passages, terms = (graph := store.hypergraph()).passages, graph.terms
+    tensors = {
+        "incidence": (graph.member_pointer, graph.member, graph.incident_pointer, graph.incident),
+        "confidences": (graph.confidence, graph.relation_confidence),
+        "entity vectors": (graph.entity_vectors,), "hyperedge vectors": (graph.hyperedge_vectors,),
+        "passage vectors": (passages.vectors,),
+        "passages": (passages.of_hyperedge, passages.pointer, passages.hyperedge, passages.subject, passages.degree,
+                     passages.specificity),
+        "words": (terms.pointer, terms.term, terms.weight),
+    }  # fmt: skip
+    assert found == {name: sum(tensor.nbytes for tensor in some) for name, some in tensors.items()}
+    # Pointers of 3 + 3, and 2 + 2 ids; 2 + 2 doubles.
+    assert (found["incidence"], found["confidences"]) == (80, 32)
+    listed = (one for owner in (graph, passages, terms) for one in vars(owner).values() if hasattr(one, "nbytes"))
+    assert sum(found.values()) == sum(one.nbytes for one in listed)
+
+
+def test_index_and_sizes_of_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import faiss
+
+    store = Store.open(_store(tmp_path / "s"))
+    file = (store.generation / "entities.faiss").stat().st_size
+    assert memory_plan.index_bytes(store, "cpu", 24 * GIB) == file
+    monkeypatch.delattr(faiss, "StandardGpuResources", raising=False)
+    assert memory_plan.index_bytes(store, "cuda", 24 * GIB) == 0
+    monkeypatch.setattr(faiss, "StandardGpuResources", object, raising=False)
+    assert memory_plan.index_bytes(store, "cuda:1", 24 * GIB) == file + 1536 * MIB
+    assert memory_plan.index_bytes(store, "cuda", 4 * GIB) == file + 512 * MIB
+    sizes = memory_plan.sizes_of(store)
+    assert (sizes.entities, sizes.hyperedges, sizes.passages, sizes.dimension, sizes.incidences) == (2, 2, 2, 3, 2)
+    # Who comes by an entity meets the hyperedge of two, never the row of none.
+    assert (sizes.members, sizes.degrees.tolist()) == (2, [1, 1])
+
+
+SIZES = Sizes(10, 4, 2, 2, 8, 2.0, np.array([2, 2, 2, 2, 0, 0, 0, 0, 0, 0]), 3.0)
+
+
+def test_entities_are_met_in_proportion_to_their_degree() -> None:
+    # (1 + 1 + 36) / 8; of at most 1 passage of 2 hyperedges: (1 + 1 + 4) / 4.
+    sizes = Sizes(3, 4, 2, 2, 8, 2.0, np.array([1, 1, 6]), 3.0)
+    assert (sizes.around(100), sizes.around(1)) == (4.75, 1.5)
+
+
+def test_workspace_of_the_paper_worked_out() -> None:
+    # A question reaches all 8 incidences and scores all 4 hyperedges:
+    # 80 · (8 + 4 · 2) + 160 · 4 + 240 · 4 · 2 + 64 = 3,904; three of them 11,712.
+    # At a time, 28 · 3 · 8 · 2 = 1,344. Products, 24 · 3 · 4 + 16 · 4 · 3 = 480.
+    config = Config.paper(evidence_units=1)
+    assert memory_plan.workspace_bytes(SIZES, config, 3) == 11_712 + 1_344 + 480
+
+
+def test_workspace_of_linked_worked_out() -> None:
+    config = Config(nearest_hyperedges=3, nearest_passages=1, entry_entities=1, bridge_sources=1, evidence_units=1)
+    # Met: 3 nearest, 2 of a passage, 5 entities of 2, and 1 · 2 · 2 over bridges = 19; scored: 4 and 4 = 8.
+    # 80 · (19 + 8 · 3) + 160 · 8 + 240 · 8 · 2 + 64 = 8,624; two of them 17,248.
+    # At a time, 28 · 2 · 16 · 2 = 1,792. Products, 24 · 2 · 4 + 16 · 4 · 2 = 320.
+    assert memory_plan.workspace_bytes(SIZES, config, 2) == 17_248 + 1_792 + 320
+
+
+def test_workspace_stops_growing_with_the_batch_where_it_is_worked_off_in_passes() -> None:
+    # 2^24 / 2^20 entities: 16 questions a pass.
+    sizes = Sizes(1 << 20, 1 << 19, 1 << 18, 384, 1 << 22, 5.0, np.full(1 << 20, 4), 18.0)
+    of = {number: memory_plan.workspace_bytes(sizes, Config(), number) for number in (8, 16, 4096)}
+    assert of[8] < of[16] == of[4096]
+
+
+MODEL = ModelMemory("m", GIB, 12_288, 32_768)
+LARGE = ModelMemory("m", 15 * GIB, 131_072, 8192)
+TIGHT = ModelMemory("m", 4400 * GIB // 1000, 131_072, 8192)
+
+
+def test_plan_of_a_24_gib_card() -> None:
+    parts = [Part("store tensors", 300 * MIB), Part("workspace", 212 * MIB)]
+    found = plan(24 * GIB, 24 * GIB - 512 * MIB, parts, MODEL)
+    # 23.5 - 0.5 - 1 = 22 of 24 GiB.
+    assert (found.share, found.reserved, found.problem) == (0.91, 512 * MIB, "")
+    # .91 · 24 GiB is 23,450,521,436; less 1 GiB of weights and 2 of activations 20,229,295,964; by 12,288 a token.
+    assert (found.kv_bytes, found.kv_tokens) == (20_229_295_964, 1_646_264)
+    assert found.requests == pytest.approx(1_646_264 / 8192)
+    # Never more than vLLM takes by itself.
+    assert plan(100 * GIB, 100 * GIB, [], MODEL).share == 0.92
+    unknown = plan(8 * GIB, 8 * GIB, [], ModelMemory("m", None, None, None, "not on this machine"))
+    assert (unknown.share, unknown.kv_bytes, unknown.kv_tokens, unknown.problem) == (0.87, None, None, "")
+
+
+@pytest.mark.parametrize(
+    ("model", "store_gib", "share", "misfit", "remedy"),
+    [
+        # 8 - 0.5 - 1 = 6.5 of 8 GiB: .81, which is 6.48 GiB.
+        (LARGE, 0.5, 0.81, "15.0 GiB for weights and 2.0 GiB for activations, 6.5 GiB", "tensor_parallel_size"),
+        # 6.48 - 4.4 - 2 GiB hold 655 tokens of 128 KiB.
+        (TIGHT, 0.5, 0.81, "room for 655 tokens, one request may have 8,192", "smaller max_model_len"),
+        (MODEL, 7.5, 0.0, "store needs 7.5 GiB and a margin of 1.0 GiB, 8.0 GiB of 8.0", "--device cpu for the store"),
+    ],
+)
+def test_what_does_not_fit_on_8_gib_is_one_line(
+    model: ModelMemory, store_gib: float, share: float, misfit: str, remedy: str
+) -> None:
+    found = plan(8 * GIB, 8 * GIB, [Part("store tensors", int(store_gib * GIB))], model)
+    assert found.share == share
+    assert misfit in found.misfit
+    assert remedy in found.remedy
+    assert found.problem == f"{found.misfit}; {found.remedy}"
+    assert "\n" not in found.problem
+
+
+def test_plan_of_a_host() -> None:
+    found = plan(8 * GIB, 6 * GIB, [Part("store tensors", GIB)], MODEL, kv_cache=2 * GIB)
+    assert (found.share, found.kv_tokens, found.problem) == (None, 174_762, "")  # 2 GiB by 12,288
+    found = plan(8 * GIB, 6 * GIB, [Part("store tensors", 2 * GIB)], MODEL, kv_cache=3 * GIB)
+    assert "1.0 GiB for weights and 3.0 GiB for its KV cache, 3.0 GiB are left" in found.problem
+    assert "a smaller VLLM_CPU_KVCACHE_SPACE" in found.problem
+
+
+def _rows(checks: list[doctor.Check]) -> dict[str, doctor.Check]:
+    return {check.name: check for check in checks if check.name.startswith("memory: ")}
+
+
+def _on(monkeypatch: pytest.MonkeyPatch, device: str, total: int, free: int) -> None:
+    monkeypatch.setattr("hyce_gpu.devices.choose_device", lambda wanted="auto": device)
+    monkeypatch.setattr(memory_plan, "device_memory", lambda _: (total, free))
+
+
+def test_doctor_shows_the_plan_of_a_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("VLLM_CPU_KVCACHE_SPACE", raising=False)
+    _on(monkeypatch, "cpu", 16 * GIB, 12 * GIB)
+    llm = _model(tmp_path / "m", SMALL, model_dot_safetensors=3 * MIB)
+    rows = _rows(doctor.examine(_store(tmp_path / "s"), llm))
+    names = ("store tensors", "vector index", "workspace", "encoder", "weights", "KV cache", "plan")
+    assert list(rows) == [f"memory: {name}" for name in names]
+    assert {row.state for row in rows.values()} == {"ok"}
+    assert rows["memory: weights"].detail.startswith("3.0 MiB")
+    assert rows["memory: KV cache"].detail == "2.0 GiB: 174,762 tokens, 21.3 requests of 8,192 at once"
+    assert "12.0 GiB of 16.0 GiB are free" in rows["memory: plan"].detail
+    _on(monkeypatch, "cpu", 16 * GIB, 2 * GIB)
+    broken = _rows(doctor.examine(None, llm))["memory: plan"]
+    assert (broken.state, "a smaller or quantised model" in broken.fix) == ("broken", True)
+
+
+def test_doctor_shows_the_plan_of_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _on(monkeypatch, "cuda", 24 * GIB, 24 * GIB)
+    monkeypatch.setattr(memory_plan, "workspace_bytes", lambda *_: GIB)
+    plan_row = _rows(doctor.examine(_store(tmp_path / "s")))["memory: plan"]
+    assert (plan_row.state, plan_row.detail.rpartition("; ")[2]) == ("ok", "vLLM gets gpu_memory_utilization 0.91")
+
+
+def test_doctor_without_a_question_has_no_plan_and_a_wrong_one_is_an_error(tmp_path: Path) -> None:
+    assert not _rows(doctor.examine())
+    with pytest.raises(StoreError, match="no store at"):
+        doctor.examine(tmp_path / "none")
+    with pytest.raises(ModelNotFound):
+        doctor.examine(None, "/no/such/model")
+
+
+def test_share_for_the_engine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = Store.open(_store(tmp_path / "s"))
+    llm = _model(tmp_path / "m", SMALL, model_dot_safetensors=1000)
+    assert memory_plan.vllm_share(store, Config(), "cpu", llm) is None
+    monkeypatch.setattr(memory_plan, "workspace_bytes", lambda *_: GIB)
+    for free, share, warned in ((24, 0.91, False), (12, 0.41, False), (3, 0.04, True)):
+        _on(monkeypatch, "cuda", 24 * GIB, free * GIB)
+        assert memory_plan.vllm_share(store, Config(), "cuda:0", llm) == share
+        assert ("memory may not suffice" in capsys.readouterr().err) == warned
+    _on(monkeypatch, "cuda", 24 * GIB, 2 * GIB)
+    with pytest.raises(InputError, match="device cuda:0: the store needs"):
+        memory_plan.vllm_share(store, Config(), "cuda:0", llm)
