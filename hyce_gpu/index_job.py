@@ -45,7 +45,7 @@ def run_index(
         return index_corpus(corpus, root, vectors, SpacyExtractor(), None, config, cache)
     assert llm is not None
     with Generator(llm, **(llm_options or {})) as generator:
-        return index_corpus(corpus, root, vectors, LlmExtractor(generator), None, config, cache)
+        return index_corpus(corpus, root, vectors, LlmExtractor(generator), None, config, cache, generator.close)
 
 
 def _choose(extractor: str, records: Path | None, llm: str | None) -> str:

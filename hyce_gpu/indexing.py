@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -57,12 +57,14 @@ def index_corpus(
     records_file: Path | None = None,
     config: IndexConfig | None = None,
     cache: Path | None = None,
+    release: Callable[[], object] = lambda: None,
 ) -> IndexReport:
     """Builds the store at `root` from the documents in `corpus`.
 
     Args:
         extractor: turns chunks into records; None where `records_file` holds them already.
         cache: directory of the extractions that are used again, by content; by default the store's own.
+        release: called after the extraction, to free what only it needs: a model's memory, before texts are embedded.
 
     Raises:
         InputError: no usable document, or a records file that cannot be used.
@@ -89,6 +91,7 @@ def index_corpus(
             described = {"name": extractor.name, **extractor.describe()}
             extraction = Extraction(documents, chunks, records, described)
             set_aside_failed(records, ledger)
+        release()
         return build(writer, extraction, encoder, asdict(config), accounts, ledger)
 
 

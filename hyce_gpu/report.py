@@ -44,6 +44,8 @@ def show_answer(answer: Answer, titles: Mapping[str, str], out: Console) -> None
         out.print(Text("entry entities: " + "; ".join(map(visible, answer.entry))))
     if answer.cut:
         out.print(Text("hyperedges were left out; raise --set entry_fanout=N (linked) or candidate_budget=N (paper)"))
+    if answer.left_out:
+        out.print(Text(f"{answer.left_out} pieces of evidence did not fit into the model's window"))
     tree = Tree(Text("evidence" if answer.paths else "no evidence was found"))
     for path in answer.paths:
         _add_path(tree, path, titles, path.rank in answer.context)
