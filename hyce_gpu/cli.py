@@ -27,14 +27,15 @@ from hyce_gpu.cli_options import (
     parse_options,
     point_to_ledger,
     refuse_both,
+    tell_index,
 )
+from hyce_gpu.cli_store import store_commands
 from hyce_gpu.cli_tools import tools
 from hyce_gpu.errors import HyceError
 
 if TYPE_CHECKING:
     from hyce_gpu.config import Config
     from hyce_gpu.engine import Engine
-    from hyce_gpu.indexing import IndexReport
     from hyce_gpu.ledger import Ledger
 
 app = typer.Typer(
@@ -44,6 +45,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+app.add_typer(store_commands)
 app.add_typer(tools)
 
 
@@ -65,7 +67,7 @@ def index(
 
     given, engine_options = parse_options(options), parse_options(llm_options, "--llm-set")
     report = run_index(corpus, store, extractor, records, llm, encoder, device, given, cache, engine_options)
-    _tell_index(report, store)
+    tell_index(report, store)
 
 
 @app.command()
@@ -143,8 +145,7 @@ def retry(
         return
     engine_options = parse_options(llm_options, "--llm-set")
     report = retry_job.retry_index(store, llm, encoder, device, cache, engine_options)
-    if report is not None:
-        _tell_index(report, store)
+    tell_index(report, store)
 
 
 def _engine(
@@ -167,12 +168,6 @@ def _engine(
     config: Config = Config.paper(**given) if given.get("method") == "paper" else Config.from_mapping(given)
     engine_options = parse_options(llm_options, "--llm-set")
     return Engine.open(store, encoder=encoder, llm=llm, llm_options=engine_options, config=config, device=device)
-
-
-def _tell_index(report: IndexReport, store: Path) -> None:
-    typer.echo(json.dumps({"store": str(store), **report.counts, "seconds": report.seconds}))
-    if report.ledger:
-        point_to_ledger(len(report.ledger), store / "ledger.jsonl")
 
 
 def _tell_answers(counts: dict[str, int], ledger: Ledger, out: Path) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from hyce_gpu.errors import ConfigError
+
+if TYPE_CHECKING:
+    from hyce_gpu.indexing import IndexReport
 
 DONE_WITH_FAILURES = 3
 
@@ -50,3 +53,13 @@ def refuse_both(llm: str | None, no_llm: bool) -> None:
 def point_to_ledger(count: int, path: Path) -> None:
     typer.echo(f"{count:,} set aside, with reasons, in {path}", err=True)
     raise typer.Exit(DONE_WITH_FAILURES)
+
+
+def tell_index(report: IndexReport | None, store: Path) -> None:
+    """What a store holds now, and where the failures are listed; None: nothing was to be done."""
+    if report is None:
+        typer.echo(json.dumps({"store": str(store), "changed": False}))
+        return
+    typer.echo(json.dumps({"store": str(store), **report.counts, "seconds": report.seconds}))
+    if report.ledger:
+        point_to_ledger(len(report.ledger), store / "ledger.jsonl")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from hyce_serving.encoder import Encoder
 
-from hyce_gpu.accounts import Accounts
+from hyce_gpu.accounts import Accounts, Stage
 from hyce_gpu.chunking import chunk_documents
 from hyce_gpu.config import IndexConfig
 from hyce_gpu.encoders import identity
@@ -18,8 +18,8 @@ from hyce_gpu.extract import Extractor
 from hyce_gpu.extract.records import read_records
 from hyce_gpu.extract_job import extract_chunks
 from hyce_gpu.ledger import Ledger
-from hyce_gpu.merge import Entity, Merged, merge
-from hyce_gpu.progress import progress, say
+from hyce_gpu.merge import Merged, merge, representation
+from hyce_gpu.progress import Advance, progress, say
 from hyce_gpu.provenance import provenance, titled
 from hyce_gpu.readers import read_corpus
 from hyce_gpu.schema import Chunk, Document, ExtractionRecord
@@ -121,14 +121,14 @@ def build(
     config: Mapping[str, Any],
     accounts: Accounts,
     ledger: Ledger,
+    known: KnownVectors | None = None,
 ) -> IndexReport:
-    """Merges, embeds and writes what was extracted, and the ledger beside it."""
+    """Merges, embeds and writes what was extracted, and the ledger beside it; `known` texts keep their vectors."""
     with accounts.stage("merge") as account:
         merged = merge(extraction.records)
         account.units = len(merged.hyperedges)
     with accounts.stage("embed") as account:
-        contents = _embed(extraction.documents, extraction.chunks, extraction.records, merged, encoder)
-        account.units = sum(map(len, (contents.entity_vectors, contents.hyperedge_vectors, contents.chunk_vectors)))
+        contents = _embed(extraction, merged, encoder, known or KnownVectors({}), account)
     if not merged.hyperedges:
         reason = "no hyperedge was found: questions can only be answered from similar text"
         ledger.set_aside("merge", str(writer.root), reason)
@@ -139,30 +139,45 @@ def build(
     return IndexReport(Store.open(writer.root).counts, accounts.seconds, ledger)
 
 
-def _embed(
-    documents: Sequence[Document],
-    chunks: Sequence[Chunk],
-    records: Sequence[ExtractionRecord],
-    merged: Merged,
-    encoder: Encoder,
-) -> Contents:
+class KnownVectors:
+    """Vectors of texts that were embedded before, by the text."""
+
+    def __init__(self, by_text: Mapping[str, np.ndarray]) -> None:
+        self._by_text = by_text
+
+    @classmethod
+    def of(cls, *stores: Store) -> KnownVectors:
+        """Those of stores of one encoder."""
+        parts = (part for store in stores for part in store.embedded())
+        return cls({text: vector for texts, vectors in parts for text, vector in zip(texts, vectors, strict=True)})
+
+    def encode(self, texts: Sequence[str], encoder: Encoder, advance: Advance, account: Stage) -> np.ndarray:
+        """float32 [n, d]; only texts that are not known go through the encoder, each once."""
+        missing = list(dict.fromkeys(text for text in texts if text not in self._by_text))
+        account.units += len(texts)
+        account.reused += len(texts) - len(missing)
+        advance(len(texts) - len(missing))
+        new = dict(zip(missing, encoder.encode(missing, advance), strict=True))
+        rows = [self._by_text[text] if text in self._by_text else new[text] for text in texts]
+        return np.stack(rows) if rows else np.zeros((0, encoder.dimension), dtype=np.float32)
+
+
+def _embed(extraction: Extraction, merged: Merged, encoder: Encoder, known: KnownVectors, account: Stage) -> Contents:
+    chunks = extraction.chunks
     origin = provenance(chunks, merged)
-    segments = zip(origin.passage, (edge.segment for edge in merged.hyperedges), strict=False)
     texts = {
         "entities": [representation(entity) for entity in merged.entities],
-        "hyperedges": [titled(chunks[place].title, segment) for place, segment in segments],
+        "hyperedges": [
+            titled(chunks[place].title, edge.segment)
+            for place, edge in zip(origin.passage, merged.hyperedges, strict=False)
+        ],
         "chunks": [titled(chunk.title, chunk.text) for chunk in chunks],
     }
     vectors: dict[str, np.ndarray] = {}
     with progress("embed", sum(map(len, texts.values())), "texts") as advance:
         for name, part in texts.items():
-            vectors[name] = encoder.encode(part, advance)
+            vectors[name] = known.encode(part, encoder, advance, account)
     return Contents(
-        documents, chunks, records, merged, origin, vectors["entities"], vectors["hyperedges"], vectors["chunks"]
-    )
-
-
-def representation(entity: Entity) -> str:
-    """r(v): name, aliases, type and description as one text (equation 6)."""
-    names = ", ".join((entity.name, *entity.aliases))
-    return "; ".join(part for part in (names, entity.type, entity.description) if part)
+        extraction.documents, chunks, extraction.records, merged, origin,
+        vectors["entities"], vectors["hyperedges"], vectors["chunks"],
+    )  # fmt: skip

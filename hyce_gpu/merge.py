@@ -25,6 +25,12 @@ class Entity:
     confidence: float
 
 
+def representation(entity: Entity) -> str:
+    """r(v): name, aliases, type and description as one text (equation 6)."""
+    names = ", ".join((entity.name, *entity.aliases))
+    return "; ".join(part for part in (names, entity.type, entity.description) if part)
+
+
 @dataclass(frozen=True)
 class Hyperedge:
     segment: str

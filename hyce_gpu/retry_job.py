@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from hyce_serving.encoder import Encoder
-from hyce_serving.generator import Generator
 
 from hyce_gpu import encoders
 from hyce_gpu.accounts import Accounts
@@ -20,9 +20,8 @@ from hyce_gpu.devices import choose_device
 from hyce_gpu.engine import Engine
 from hyce_gpu.errors import InputError
 from hyce_gpu.extract import Extractor
-from hyce_gpu.extract.llm_extractor import LlmExtractor
-from hyce_gpu.extract.spacy_extractor import SpacyExtractor
 from hyce_gpu.extract_job import extract_chunks
+from hyce_gpu.extractors import extractor_of
 from hyce_gpu.indexing import LEDGER, Extraction, IndexReport, build, extractions_file, set_aside_failed
 from hyce_gpu.ledger import Ledger
 from hyce_gpu.progress import say
@@ -60,31 +59,17 @@ def retry_index(
         vectors = Encoder(encoder or store.manifest["encoder"]["name"], device=choose_device(device))
         encoders.require_same(vectors, store.manifest["encoder"], str(root))
         accounts = Accounts()
-        extractor, generator = _extractor(store, llm, llm_options or {})
-        try:
-            with accounts.stage("extract") as account, FinishedUnits(extractions_file(cache or root / CACHE)) as units:
-                keys = extractor.unit_keys(chunks)
-                units.forget(keys[position] for position in failed)
-                known = {position: one for position, one in enumerate(records) if not one.error}
-                records = extract_chunks(chunks, extractor, units, account, known)
-        finally:
-            if generator is not None:
-                generator.close()
+        with ExitStack() as held, accounts.stage("extract") as account:
+            extractor = extractor_of(store, llm, llm_options or {}, held)
+            units = held.enter_context(FinishedUnits(extractions_file(cache or root / CACHE)))
+            keys = extractor.unit_keys(chunks)
+            units.forget(keys[position] for position in failed)
+            known = {position: one for position, one in enumerate(records) if not one.error}
+            records = extract_chunks(chunks, extractor, units, account, known)
         described = _described(store.manifest["extractor"], extractor)
         ledger = _ledger(root, chunks, records)
         extraction = Extraction(store.documents(), chunks, records, described)
         return build(writer, extraction, vectors, store.manifest["config"], accounts, ledger)
-
-
-def _extractor(store: Store, llm: str | None, options: Mapping[str, Any]) -> tuple[Extractor, Generator | None]:
-    built_with = store.manifest["extractor"]
-    if llm is None and built_with["name"] == "spacy":
-        return SpacyExtractor(), None
-    model = llm or built_with.get("path") or built_with.get("model")
-    if model is None:
-        raise InputError(f"the store {store.root} was built from records: name a model with --llm MODEL")
-    generator = Generator(model, **options)
-    return LlmExtractor(generator), generator
 
 
 def _described(before: Mapping[str, Any], extractor: Extractor) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from hyce_gpu.hypergraph import Hypergraph
 from hyce_gpu.lexical import Vocabulary
 from hyce_gpu.merge import Merged
 from hyce_gpu.passages import Terms
-from hyce_gpu.provenance import Provenance
+from hyce_gpu.provenance import Provenance, titled
 from hyce_gpu.schema import Chunk, Document, EvidencePath, ExtractionRecord, Source
 from hyce_gpu.store_files import StoreWriter, current_generation, read_manifest
 from hyce_gpu.vector_index import FLAT_UP_TO, Indexes, VectorIndex
@@ -224,6 +224,16 @@ class Store:
         """What each chunk gave, in the chunks' order."""
         with (self.generation / "records.jsonl").open(encoding="utf-8") as file:
             return [record_from_json(json.loads(line)) for line in file]
+
+    def embedded(self) -> Iterator[tuple[list[str], np.ndarray]]:
+        """The texts of entities, hyperedges and chunks, as they were embedded, and their vectors [n, d]."""
+        chunks = self.chunks()
+        edges = self._tables["hyperedges"].column("segment").to_pylist()
+        places = self._arrays["passage"][: len(edges)]
+        yield tables.entity_texts(self._tables["entities"]), self._arrays["entity_vectors"]
+        titled_edges = [titled(chunks[place].title, edge) for place, edge in zip(places, edges, strict=True)]
+        yield titled_edges, self._arrays["hyperedge_vectors"][: len(edges)]
+        yield [titled(chunk.title, chunk.text) for chunk in chunks], self._arrays["chunk_vectors"]
 
     def document(self, doc_id: str) -> dict[str, Any]:
         """A row of the document table: id, title, source, metadata, text."""

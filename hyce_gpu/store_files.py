@@ -159,6 +159,15 @@ def _publish(root: Path, draft: Path) -> None:
         shutil.rmtree(generation, ignore_errors=True)
 
 
+def drop_older(root: Path) -> None:
+    """Takes away every generation but the current one, and unfinished ones; the caller is the writer."""
+    current = current_generation(root)
+    for path in root.glob(f"{_PREFIX}*"):
+        if path != current:
+            shutil.rmtree(path, ignore_errors=True)
+    shutil.rmtree(root / ".draft", ignore_errors=True)
+
+
 def _sync(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:

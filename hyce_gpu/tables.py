@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hyce_gpu.merge import AliasMerge, Entity, Hyperedge
+from hyce_gpu.merge import AliasMerge, Entity, Hyperedge, representation
 from hyce_gpu.schema import Chunk, Document, Relation, Source
 
 _SOURCE = pa.struct({"doc_id": pa.string(), "chunk_id": pa.string(), "start": pa.int64(), "end": pa.int64()})
@@ -85,6 +85,11 @@ def chunks_of(table: pa.Table, documents: Sequence[Document]) -> list[Chunk]:
 
 def entities_table(entities: Sequence[Entity]) -> pa.Table:
     return pa.Table.from_pylist([vars(entity) for entity in entities], ENTITIES)
+
+
+def entity_texts(table: pa.Table) -> list[str]:
+    """What of each entity is embedded."""
+    return [representation(Entity(**{**row, "aliases": tuple(row["aliases"])})) for row in table.to_pylist()]
 
 
 def hyperedges_table(hyperedges: Sequence[Hyperedge]) -> pa.Table:

@@ -23,7 +23,7 @@ import json, os, signal, sys, time
 from pathlib import Path
 import numba, sentence_transformers, spacy, torch
 from hyce_serving.scripted import Scripted
-from hyce_gpu import answer_job, cli, engine, index_job, indexing, merge, online, retry_job, store, store_files
+from hyce_gpu import answer_job, cli, engine, index_job, indexing, merge, online, extractors, store, store_files
 
 def die():
     os.kill(os.getpid(), signal.SIGKILL)
@@ -76,7 +76,7 @@ PLACES = {
 
 def run(log, die_at, stage, folder, arguments):
     os.chdir(folder)
-    index_job.Generator = engine.Generator = retry_job.Generator = scripted(Path(log), die_at, stage)
+    index_job.Generator = engine.Generator = extractors.Generator = scripted(Path(log), die_at, stage)
     if stage == "embed":
         index_job.Encoder.encode = dying_encoder(index_job.Encoder.encode, die_at)
     if stage in PLACES:
