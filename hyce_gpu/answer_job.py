@@ -115,16 +115,18 @@ class _Job:
         self._engine, self._asked, self._units = engine, asked, units
         self._batch_size, self._choose = batch_size, choose
         self._keys = [unit_key(run.hex(), question.text) for question in asked]
+        # Keys of what stands in the file of an earlier run.
+        self._taken_over: set[bytes] = set()
 
     def take_over(self, lines: Iterable[Mapping[str, Any]], again: bool) -> None:
-        """Keeps what an earlier run has answered: in the journal, or in the file that it wrote."""
+        """Keeps what an earlier run has answered; `again`: but for what failed."""
         keys = {question.text: key for question, key in zip(self._asked, self._keys, strict=True) if not question.error}
         for row in lines:
             key = keys.get(row["question"])
-            if key is not None and key not in self._units:
-                self._units.put(key, _value(row))
-        if again:
-            self._units.forget([key for key in keys.values() if key in self._units and _has_failed(self._units[key])])
+            if key is not None and not (again and row["status"] == "failed"):
+                self._taken_over.add(key)
+                if key not in self._units:
+                    self._units.put(key, _value(row))
 
     def run(self) -> None:
         """Answers what is missing, each distinct question once."""
@@ -160,16 +162,17 @@ class _Job:
         return answering.answer_stream(retrieved, engine.store.passage, engine.generator, layout, self._choose)
 
     def _retrieved(self, missing: Sequence[int]) -> Iterator[tuple[int, Answer]]:
-        """Batches of the whole list, as an undisturbed run has them: vectors move by 1e-7 with their batch."""
+        """In the batches of an undisturbed run, whatever is missing: vectors move by 1e-7 with their batch."""
         wanted = set(missing)
-        for start in range(0, len(self._asked), self._batch_size):
-            batch = self._asked[start : start + self._batch_size]
-            if wanted.isdisjoint(range(start, start + len(batch))):
+        places = [place for place, key in enumerate(self._keys) if key not in self._taken_over]
+        for start in range(0, len(places), self._batch_size):
+            batch = places[start : start + self._batch_size]
+            if wanted.isdisjoint(batch):
                 continue
             with self.accounts.stage("retrieve") as account:
-                answers = self._engine.retrieve(batch, self._units)
+                answers = self._engine.retrieve([self._asked[place] for place in batch], self._units)
                 account.units += len(batch)
-            yield from ((start + at, one) for at, one in enumerate(answers) if start + at in wanted)
+            yield from ((place, one) for place, one in zip(batch, answers, strict=True) if place in wanted)
 
     def _keep(self, position: int, answer: Answer, watch: FailureWatch, shown: Progress) -> None:
         key = self._keys[position]
@@ -201,10 +204,6 @@ class _Job:
 def _value(row: Mapping[str, Any]) -> str:
     """An answer apart from the id under which it was asked."""
     return json.dumps({**row, "id": ""}, ensure_ascii=False)
-
-
-def _has_failed(value: str) -> bool:
-    return bool(json.loads(value)["status"] == "failed")
 
 
 def _write(rows: Iterable[Mapping[str, Any]], out: Path) -> dict[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -25,7 +26,7 @@ from hyce_gpu.readers import read_corpus
 from hyce_gpu.schema import Chunk, Document, ExtractionRecord
 from hyce_gpu.store import Contents, Store, write_store
 from hyce_gpu.store_files import CACHE, StoreWriter, writing
-from hyce_gpu.units import FinishedUnits
+from hyce_gpu.units import FinishedUnits, unit_key
 
 LEDGER = "ledger.jsonl"
 
@@ -132,11 +133,22 @@ def build(
     if not merged.hyperedges:
         reason = "no hyperedge was found: questions can only be answered from similar text"
         ledger.set_aside("merge", str(writer.root), reason)
-    manifest = {"encoder": identity(encoder), "extractor": dict(extraction.described), "config": dict(config)}
+    manifest = {
+        "corpus": _checksum(extraction.documents), "encoder": identity(encoder),
+        "extractor": dict(extraction.described), "config": dict(config),
+    }  # fmt: skip
     with accounts.stage("write"):
         write_store(writer, contents, {**manifest, "accounts": accounts.described()})
     ledger.write(writer.root / LEDGER)
     return IndexReport(Store.open(writer.root).counts, accounts.seconds, ledger)
+
+
+def _checksum(documents: Sequence[Document]) -> str:
+    """The SHA-256 of what was indexed: ids, titles and texts, in order."""
+    found = hashlib.sha256()
+    for document in documents:
+        found.update(unit_key(document.id, document.title, document.text))
+    return found.hexdigest()
 
 
 class KnownVectors:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from hyce_serving import bundled_llm
+from hyce_serving.scripted import Scripted
 
 from hyce_gpu import cli
 from hyce_gpu.answers_file import from_line
@@ -210,8 +213,6 @@ def test_a_store_of_another_encoder_is_refused(run: Run, store: Path, tmp_path: 
 
 
 def _copy_with_fingerprint(store: Path, other: Path, shift: float) -> None:
-    import shutil
-
     shutil.copytree(store, other)
     path = other / (other / "CURRENT").read_text().strip() / "manifest.json"
     manifest = json.loads(path.read_text())
@@ -228,3 +229,53 @@ def test_inspect_and_doctor(run: Run, store: Path) -> None:
     assert "en_core_web_sm" in checks["spacy"]["detail"]
     assert checks["device"]["detail"]
     assert "backend" in run("doctor").out
+
+
+def test_accounts_of_a_store_and_of_answers_are_shown(run: Run, store: Path, tmp_path: Path) -> None:
+    (tmp_path / "q.txt").write_text("Where was Andrew Carnegie born?\n")
+    out = tmp_path / "a.jsonl"
+    assert run("answer", "--store", store, tmp_path / "q.txt", "--out", out, "--no-llm").code == 0
+    told = run("inspect", "--answers", out).out
+    assert "answer" in told
+    assert "1 units" in told
+    assert "peak memory, host" in told
+    accounts = json.loads(run("inspect", "--store", store, "--json").out)["accounts"]
+    assert accounts["stages"]["extract"]["units"] == len(DOCUMENTS)
+    assert 100 < accounts["peak_memory"]["host"] / 2**20 < 100_000
+    assert "peak memory" in run("inspect", "--store", store).out
+    assert run("inspect").code == 2
+    ran = run("inspect", "--answers", tmp_path / "q.txt")
+    assert (ran.code, "q.txt.manifest.json" in ran.err) == (1, True)
+
+
+def test_the_memory_plan_of_a_store_and_a_model(run: Run, store: Path) -> None:
+    checks = {
+        one["name"]: one for one in json.loads(run("doctor", "--json", "--store", store, "--llm", bundled_llm()).out)
+    }
+    assert "MiB" in checks["memory: store tensors"]["detail"]
+    assert checks["memory: plan"]["state"] in ("ok", "broken")
+    assert run("doctor", "--store", "/no/such/store").err.startswith("hyce: no store at /no/such/store")
+
+
+def test_an_estimate_scales_a_sample_to_the_corpus(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Scripted(lambda _: '{"entities": ["Ada"], "hyperedges": []}')
+    monkeypatch.setattr("hyce_gpu.estimate_job.Generator", lambda *_, **__: model)
+    ran = run("estimate", _write_corpus(tmp_path), "--llm", "scripted", "--sample", 2)
+    found = json.loads(ran.out)
+    assert (ran.code, found["documents"], found["chunks"], found["sampled"]) == (0, 5, 5, 3)
+    assert model.asked == 3
+    assert found["completion_tokens"] == round(5 / 3 * 3 * 4)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["corpus.jsonl"]
+
+
+def test_documents_come_and_go(run: Run, store: Path, tmp_path: Path) -> None:
+    shutil.copytree(store, tmp_path / "store")
+    (tmp_path / "new.jsonl").write_text(json.dumps({"id": "new", "text": "Ada Lovelace met Charles Babbage."}) + "\n")
+    ran = run("add", tmp_path / "new.jsonl", "--store", tmp_path / "store")
+    assert (ran.code, json.loads(ran.out)["documents"]) == (0, len(DOCUMENTS) + 1)
+    ran = run("add", tmp_path / "new.jsonl", "--store", tmp_path / "store")
+    assert json.loads(ran.out)["changed"] is False
+    ran = run("remove", "new", "7", "--store", tmp_path / "store")
+    assert json.loads(ran.out)["documents"] == len(DOCUMENTS) - 1
+    assert json.loads(run("compact", "--store", tmp_path / "store").out)["freed_bytes"] > 0
+    assert "unknown document 'manx'; did you mean 'man'?" in run("remove", "manx", "--store", tmp_path / "store").err

@@ -289,6 +289,33 @@ def test_what_failed_is_kept_in_the_ledger_and_retry_does_only_that_again(nurser
     assert contents(box.folder / "store") == contents(whole.folder / "store")
 
 
+def test_questions_that_failed_are_in_the_ledger_and_retry_asks_only_them(box: Box, undisturbed: Box) -> None:
+    store = undisturbed.folder / "store"
+    questions = box.folder / "questions.jsonl"
+    rows = [json.loads(line) for line in questions.read_text().splitlines()]
+    rows[2]["question"] = "What poison is near Town2?"
+    questions.write_text("".join(json.dumps(row) + "\n" for row in rows) + "not json\n")
+    assert box.answer(store).code == 3
+    entries = [json.loads(line) for line in (box.folder / "answers.jsonl.ledger.jsonl").read_text().splitlines()]
+    assert [(one["stage"], one["reason"], one["raw"]) for one in entries[1:]] == [
+        ("answer", "the model's reply holds no answer", "no JSON at all")
+    ]
+    failed = json.loads((box.folder / "answers.jsonl").read_text().splitlines()[2])
+    assert (failed["status"], failed["answer"], failed["raw"]) == ("failed", None, "no JSON at all")
+    assert failed["paths"]
+    (box.folder / "healed").touch()
+    asked = len(box.asked())
+    ran = box.run("retry", "--store", store, "--answers", "answers.jsonl", "--llm", "scripted")
+    # Its mentions again, since the reply about them could not be used either, and its answer.
+    assert all("poison" in text for text in box.asked()[asked:])
+    assert 1 <= len(box.asked()) - asked <= 2
+    lines = [json.loads(line) for line in (box.folder / "answers.jsonl").read_text().splitlines()]
+    assert [line["status"] for line in lines] == ["answered"] * QUESTIONS + ["failed"]
+    # The line that was no question stays what it was.
+    assert ran.code in (0, 3)
+    assert lines[-1]["id"] == f"q{QUESTIONS + 1}"
+
+
 def test_a_run_in_which_most_fail_stops_early_and_keeps_what_succeeded(nursery: Nursery, tmp_path: Path) -> None:
     box = Box(nursery, tmp_path / "box", poison=range(5, CHUNKS))
     ran = box.index()
