@@ -17,6 +17,7 @@ from hyce_gpu.cli_options import (
     LlmSetOption,
     NoLlmOption,
     SetOption,
+    StoreOption,
     parse_options,
     point_to_ledger,
     refuse_both,
@@ -64,6 +65,30 @@ def inspect(
         report.show_store(str(store), manifest, report.console())
     else:
         report.show_accounts(manifest["accounts"], report.console())
+
+
+@tools.command()
+def verify(
+    store: StoreOption,
+    repair: Annotated[bool, typer.Option("--repair", help="Rebuild what the rest allows.")] = False,
+    encoder: EncoderOption = None,
+    device: DeviceOption = "auto",
+    as_json: JsonOption = False,
+) -> None:
+    """Names everything that is wrong with a store, and rebuilds what can be rebuilt."""
+    from hyce_gpu.repair_job import repair as run_repair
+    from hyce_gpu.verify import verify as run_verify
+
+    if repair:
+        done, lost = run_repair(store, encoder, device)
+        found: list[dict[str, str]] = [*({"rebuilt": one} for one in done), *({"lost": one} for one in lost)]
+        lines, is_damaged = [f"{word} {one}" for row in found for word, one in row.items()], bool(lost)
+    else:
+        findings = run_verify(store)
+        found, lines, is_damaged = [vars(one) for one in findings], [str(one) for one in findings], bool(findings)
+    typer.echo(json.dumps(found, indent=2) if as_json else "\n".join(lines) or "sound")
+    if is_damaged:
+        raise typer.Exit(1)
 
 
 @tools.command()

@@ -119,7 +119,7 @@ class Engine:
     def answer(
         self, questions: Iterable[str | Question], choose: bool = False, advance: Advance | None = None
     ) -> list[Answer]:
-        """Evidence and an answer for each question, in order; the model sees all questions in one call.
+        """Evidence and an answer for each question, in order; the model works on many at once.
 
         Args:
             choose: bind each reply to the entities of its evidence, yes and no.

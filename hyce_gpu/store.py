@@ -260,7 +260,7 @@ class Store:
             # Copy-on-write, since torch warns of read-only memory; nothing writes, so no page is copied.
             array: np.ndarray = np.load(path, mmap_mode="c", allow_pickle=False)
         except (OSError, ValueError) as error:
-            raise StoreError(f"broken store: cannot read {path} ({error}); build the store again") from error
+            raise StoreError(f"broken store: cannot read {path} ({error}); see hyce verify") from error
         return array
 
     def _table(self, name: str) -> pa.Table:
@@ -268,7 +268,9 @@ class Store:
         try:
             return pq.read_table(path, memory_map=True)
         except (OSError, pa.ArrowException) as error:
-            raise StoreError(f"broken store: cannot read {path} ({error}); build the store again") from error
+            # Arrow's messages have several lines.
+            reason = " ".join(str(error).split())
+            raise StoreError(f"broken store: cannot read {path} ({reason}); see hyce verify") from error
 
     def _check(self) -> None:
         counts, arrays = self.counts, self._arrays

@@ -28,6 +28,8 @@ CACHE = "cache"
 _CURRENT = "CURRENT"
 _MANIFEST = "manifest.json"
 _PREFIX = "gen-"
+# Bytes. Reading a file whole takes a second for a GiB: small ones are checked at every open, all by `hyce verify`.
+_CHECKED_AT_OPEN = 1 << 24
 
 
 def current_generation(root: Path) -> Path:
@@ -63,15 +65,20 @@ def read_manifest(generation: Path) -> dict[str, Any]:
         manifest = json.loads(path.read_bytes())
         version, files = manifest["format"], manifest["files"]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise StoreError(f"broken store: cannot read {path} ({type(error).__name__}); build the store again") from error
+        raise StoreError(f"broken store: cannot read {path} ({type(error).__name__}); see hyce verify") from error
     if version != FORMAT:
         raise StoreError(f"{path}: store format {version!r}, this version reads {FORMAT!r}; build the store again")
+    # Stores of earlier versions have none.
+    if manifest.get("sha256") not in (None, manifest_checksum(manifest)):
+        raise StoreError(f"broken store: {path} is not what its own checksum says; see hyce verify")
     for name, entry in files.items():
         file = generation / name
         size = file.stat().st_size if file.exists() else None
         if size != entry["bytes"]:
             found = "is missing" if size is None else f"has {size:,} bytes"
-            raise StoreError(f"broken store: {file} {found}, expected {entry['bytes']:,} bytes; build the store again")
+            raise StoreError(f"broken store: {file} {found}, expected {entry['bytes']:,} bytes; see hyce verify")
+        if size <= _CHECKED_AT_OPEN and _sha256(file) != entry["sha256"]:
+            raise StoreError(f"broken store: {file} is not what was written; see hyce verify")
     return dict(manifest)
 
 
@@ -125,7 +132,7 @@ def _named(root: Path) -> Iterator[None]:
 def _claim(root: Path) -> None:
     if root.exists() and not root.is_dir():
         raise OutputError(f"cannot write the store {root}: it is a file, a store is a directory")
-    ours = {_CURRENT, LOCK, CACHE, ".draft", "ledger.jsonl"}
+    ours = {_CURRENT, f"{_CURRENT}.partial", LOCK, CACHE, ".draft", "ledger.jsonl"}
     if root.is_dir() and not (root / _CURRENT).exists():
         foreign = [p.name for p in root.iterdir() if p.name not in ours and not p.name.startswith(_PREFIX)]
         if foreign:
@@ -138,7 +145,8 @@ def _seal(draft: Path, manifest: Mapping[str, Any]) -> None:
     for file in sorted(path for path in draft.iterdir()):
         _sync(file)
         files[file.name] = {"bytes": file.stat().st_size, "sha256": _sha256(file)}
-    text = json.dumps({"format": FORMAT, **manifest, "files": files}, indent=2, ensure_ascii=True)
+    whole = {"format": FORMAT, **manifest, "files": files}
+    text = json.dumps({**whole, "sha256": manifest_checksum(whole)}, indent=2, ensure_ascii=True)
     (draft / _MANIFEST).write_text(text + "\n", encoding="utf-8")
     _sync(draft / _MANIFEST)
     _sync(draft)
@@ -179,3 +187,12 @@ def _sync(path: Path) -> None:
 def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def manifest_checksum(manifest: Mapping[str, Any]) -> str:
+    """The SHA-256 of a manifest apart from its own entry of that name, and from what the making cost.
+
+    Runs over the same input cost differently and are to give the same checksum.
+    """
+    rest = {name: value for name, value in manifest.items() if name not in ("accounts", "sha256")}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True, ensure_ascii=True).encode()).hexdigest()

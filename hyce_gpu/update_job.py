@@ -112,7 +112,7 @@ def update(root: Path, corpus: Sequence[Path], models: Models, sync: bool = Fals
             return list(found.values())
         return [*(found.pop(document.id, document) for document in old), *found.values()]
 
-    return _change(root, change, models)
+    return _change(root, change, models, keep_read=not sync)
 
 
 def reembed(root: Path, encoder: str, device: str = "auto") -> IndexReport:
@@ -152,11 +152,14 @@ def _size(root: Path) -> int:
 Change = Callable[[Sequence[Document], Ledger], list[Document]]
 
 
-def _change(root: Path, change: Change, models: Models) -> IndexReport | None:
+def _change(root: Path, change: Change, models: Models, keep_read: bool = True) -> IndexReport | None:
+    """`keep_read`: what could not be read before is still not in the store, and stays in the ledger."""
     with writing(root) as writer:
         store, ledger = Store.open(root), Ledger()
         old = store.documents()
         new = change(old, ledger)
+        before = [one for one in Ledger.read(root / LEDGER) if keep_read and one.stage == "read"]
+        ledger.entries = list(dict.fromkeys([*before, *ledger.entries]))
         known = {document.id: document for document in old}
         kept = {one.id for one in new if one.id in known and _is_same(one, known[one.id])}
         gone = len(old) - sum(one.id in known for one in new)

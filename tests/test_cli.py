@@ -217,6 +217,8 @@ def _copy_with_fingerprint(store: Path, other: Path, shift: float) -> None:
     path = other / (other / "CURRENT").read_text().strip() / "manifest.json"
     manifest = json.loads(path.read_text())
     manifest["encoder"]["fingerprint"][0][0] += shift
+    # As a store that was built so, and not one that was changed since.
+    del manifest["sha256"]
     path.write_text(json.dumps(manifest))
 
 
@@ -279,3 +281,22 @@ def test_documents_come_and_go(run: Run, store: Path, tmp_path: Path) -> None:
     assert json.loads(ran.out)["documents"] == len(DOCUMENTS) - 1
     assert json.loads(run("compact", "--store", tmp_path / "store").out)["freed_bytes"] > 0
     assert "unknown document 'manx'; did you mean 'man'?" in run("remove", "manx", "--store", tmp_path / "store").err
+
+
+def test_verify_names_the_damage_and_repair_mends_it(run: Run, store: Path, tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    shutil.copytree(store, root)
+    assert run("verify", "--store", root)[:2] == (0, "sound\n")
+    path = root / (root / "CURRENT").read_text().strip() / "member.npy"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-8] + bytes([whole[-8] ^ 1]) + whole[-7:])
+    ran = run("ask", "--store", root, "--no-llm", "who?")
+    assert (ran.code, ran.err.splitlines()[-1]) == (
+        1, f"hyce: broken store: {path} is not what was written; see hyce verify"
+    )  # fmt: skip
+    ran = run("verify", "--store", root)
+    assert (ran.code, ran.out.startswith("member.npy: expected the SHA-256")) == (1, True)
+    ran = run("verify", "--store", root, "--repair")
+    assert (ran.code, ran.out.startswith("rebuilt member.npy from documents.parquet")) == (0, True)
+    assert run("verify", "--store", root, "--json")[:2] == (0, "[]\n")
+    assert run("ask", "--store", root, "--no-llm", "Where was Andrew Carnegie born?").code == 0

@@ -1,0 +1,109 @@
+"""The parts of a store as they stand on the disk, each by itself: what can be read is, what cannot is a problem.
+
+Unlike `store`, which opens all or nothing. Knows columns and types; whether the parts fit is `cross_references`'.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hyce_gpu import tables
+from hyce_gpu.errors import StoreError
+from hyce_gpu.extract.records import record_from_json
+from hyce_gpu.schema import ExtractionRecord
+
+SCHEMAS = {
+    "documents": tables.DOCUMENTS, "chunks": tables.CHUNKS, "entities": tables.ENTITIES,
+    "hyperedges": tables.HYPEREDGES, "merges": tables.MERGES, "terms": tables.TERMS,
+}  # fmt: skip
+ARRAYS = {
+    "member_pointer": "int64", "member": "int64", "passage": "int64", "subject": "int64", "term_pointer": "int64",
+    "term": "int32", "term_count": "int32",
+    "entity_vectors": "float32", "hyperedge_vectors": "float32", "chunk_vectors": "float32",
+}  # fmt: skip
+# What Arrow, NumPy, FAISS and the values themselves raise where a part is not what it should be.
+PARSE_ERRORS = (
+    OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError, RuntimeError,
+    StoreError, pa.ArrowException,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Problem:
+    part: str
+    expected: str
+    found: str
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Tables by their columns' values, arrays and records; only what could be read."""
+
+    generation: Path
+    counts: Mapping[str, int]
+    dimension: int
+    table: dict[str, pa.Table]
+    array: dict[str, np.ndarray]
+    records: list[ExtractionRecord] | None
+
+
+Check = Callable[[Parts], Iterator[Problem]]
+
+
+def guarded(part: str, check: Check, parts: Parts) -> list[Problem]:
+    try:
+        return list(check(parts))
+    except PARSE_ERRORS as error:
+        return [Problem(part, "values that can be checked", f"{type(error).__name__}: {error}"[:200])]
+
+
+def read_parts(generation: Path, manifest: Mapping[str, Any], sound: Collection[str]) -> tuple[Parts, list[Problem]]:
+    parts = Parts(generation, manifest["counts"], manifest["encoder"]["dimension"], {}, {}, None)
+    problems: list[Problem] = []
+    for name in (name for name in SCHEMAS if f"{name}.parquet" in sound):
+        problems += guarded(f"{name}.parquet", _table_reader(name), parts)
+    for name in (name for name in ARRAYS if f"{name}.npy" in sound):
+        problems += guarded(f"{name}.npy", _array_reader(name), parts)
+    if "records.jsonl" not in sound:
+        return parts, problems
+    try:
+        return Parts(**{**vars(parts), "records": read_own_records(generation)}), problems
+    except PARSE_ERRORS as error:
+        return parts, [*problems, Problem("records.jsonl", "one record a line", f"{type(error).__name__}: {error}")]
+
+
+def read_own_records(generation: Path) -> list[ExtractionRecord]:
+    with (generation / "records.jsonl").open(encoding="utf-8") as file:
+        return [record_from_json(json.loads(line)) for line in file]
+
+
+def _table_reader(name: str) -> Check:
+    def read(parts: Parts) -> Iterator[Problem]:
+        table = pq.read_table(parts.generation / f"{name}.parquet", memory_map=True)
+        if table.schema.equals(SCHEMAS[name]):
+            parts.table[name] = table
+        else:
+            yield Problem(f"{name}.parquet", f"the columns {SCHEMAS[name].names}", f"{table.schema.names}, or types")
+
+    return read
+
+
+def _array_reader(name: str) -> Check:
+    def read(parts: Parts) -> Iterator[Problem]:
+        # Copy-on-write, since torch warns of read-only memory.
+        array = np.load(parts.generation / f"{name}.npy", mmap_mode="c", allow_pickle=False)
+        axes = 2 if name.endswith("vectors") else 1
+        if array.dtype == ARRAYS[name] and array.ndim == axes:
+            parts.array[name] = array
+        else:
+            yield Problem(f"{name}.npy", f"{ARRAYS[name]} with {axes} axes", f"{array.dtype} with {array.ndim}")
+
+    return read
