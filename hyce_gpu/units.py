@@ -19,9 +19,9 @@ from typing import Any, Self
 from hyce_gpu.errors import OutputError
 
 _LAYOUT = "CREATE TABLE IF NOT EXISTS units (key BLOB PRIMARY KEY, value TEXT NOT NULL)"
-# A commit takes some milliseconds of disk. Units that finish faster share one, so that commits take a third of the time
+# A commit takes some milliseconds of disk. Units that finish faster share one, so that commits take a tenth of the time
 # at most; the replies of a model are slower, and each is on the disk before the next one is waited for.
-_PAUSE_PER_COMMIT = 2.0
+_PAUSE_PER_COMMIT = 9.0
 _UNITS_BETWEEN_COMMITS = 256
 # How long another job that shares the file may take for its commit.
 _PATIENCE_S = 60.0

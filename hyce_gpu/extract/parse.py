@@ -68,6 +68,8 @@ def parse_extraction(value: object, chunk: Chunk, grounded: bool = True) -> Pars
 
 def join(parts: Sequence[Parsed]) -> Parsed:
     """The parts of one chunk as one: an entity that several name keeps its first spelling everywhere."""
+    if len(parts) == 1:
+        return parts[0]
     entities: dict[str, ExtractedEntity] = {}
     for entity in (entity for part in parts for entity in part.entities):
         _add(entities, entity)

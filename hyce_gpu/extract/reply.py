@@ -24,6 +24,8 @@ _OPENING = re.compile(r"[{\[]")
 _STRING_OR_COMMA = re.compile(r'"(?:\\.|[^"\\])*"|,(?=\s*[}\]])', re.DOTALL)
 # Prose holds few; a reply of nothing but brackets must not cost its length squared.
 _MOST_BRACKETS = 200
+# Bounded decoding lets raw tabs into strings, hence not strict.
+_DECODER = json.JSONDecoder(strict=False)
 # A reply that is cut inside `false` fails up to this many characters before its end.
 _LONGEST_TOKEN = 5
 
@@ -74,10 +76,13 @@ def _json_values(text: str) -> tuple[list[tuple[int, int, object]], bool]:
 
 def _json_value(text: str) -> tuple[object, int, bool]:
     """(value, length, whether it is cut off) of the value that the text begins with; length 0 where there is none."""
-    # One character for one: the length stays. Bounded decoding lets raw tabs into strings, hence not strict.
-    repaired = _STRING_OR_COMMA.sub(lambda match: " " if match[0] == "," else match[0], text)
     try:
-        value, length = json.JSONDecoder(strict=False).raw_decode(repaired)
+        try:
+            value, length = _DECODER.raw_decode(text)
+        except json.JSONDecodeError:
+            # Once more without trailing commas. One character for one: the length stays.
+            repaired = _STRING_OR_COMMA.sub(lambda match: " " if match[0] == "," else match[0], text)
+            value, length = _DECODER.raw_decode(repaired)
         return value, length, False
     except json.JSONDecodeError as error:
         is_cut = error.msg.startswith("Unterminated string") or error.pos + _LONGEST_TOKEN >= len(text)
