@@ -81,4 +81,5 @@ def test_extraction_job_alone(benchmark: pytest.FixtureRequest, units: FinishedU
     record = json.loads(units[keys[-1]])
     assert (record["status"], len(record["hyperedges"])) == ("ok", SENTENCES)
     milliseconds = benchmark.stats.stats.mean * 1000 / (CHUNKS - 1000)  # type: ignore[attr-defined]
+    benchmark.group = "jobs"  # type: ignore[attr-defined]
     benchmark.extra_info.update(ms_per_chunk=milliseconds, wanted_ms=WANTED_MS, bytes_per_chunk=grown / CHUNKS)  # type: ignore[attr-defined]

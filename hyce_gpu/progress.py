@@ -62,7 +62,7 @@ class _Lines(Progress):
 
     def show(self) -> None:
         now = time.monotonic()
-        if now - self._last >= SECONDS_BETWEEN_LINES:
+        if self.done and now - self._last >= SECONDS_BETWEEN_LINES:
             self._last = now
             left = self.seconds() / max(self.done, 1) * max(self.total - self.done, 0)
             say(f"{self.label}: {self.done:,} of {self.total:,} {self.unit}, {self.rates()}, about {left:,.0f} s left")
