@@ -6,7 +6,6 @@ never cuts a prompt to make it fit.
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from hyce_serving.errors import ServingError
 from hyce_serving.models import llm_path
 from hyce_serving.requests import Generation, GenerationRequest
 from hyce_serving.shared_engine import SharedEngine
-from hyce_serving.stream import Stream
+from hyce_serving.stream import Stream, answers
 
 __all__ = ["DEFAULT_MAX_MODEL_LEN", "Generation", "GenerationRequest", "Generator", "Stream"]
 
@@ -145,14 +144,7 @@ class Generator:
     def _answers(self, source: Iterator[GenerationRequest], advance: Callable[[int], None]) -> Iterator[Generation]:
         # A caller that stops half-way leaves nothing running behind it.
         with self.stream() as stream:
-            while True:
-                for request in islice(source, stream.capacity - stream.open):
-                    stream.submit(request)
-                if not stream.open:
-                    return
-                for generation in stream.take():
-                    advance(1)
-                    yield generation
+            yield from answers(stream, source, advance)
 
     @property
     def _llm(self) -> Any:

@@ -7,10 +7,10 @@ It is used like `Generator`, in its place. It loads no model and counts words fo
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 
 from hyce_serving.errors import ServingError
 from hyce_serving.requests import Generation, GenerationRequest
+from hyce_serving.stream import answers
 
 # A text is a reply that ended by itself; a Generation says all of it.
 Reply = Callable[[GenerationRequest], str | Generation]
@@ -51,17 +51,8 @@ class Scripted:
     def generate(
         self, requests: Iterable[GenerationRequest], advance: Callable[[int], None] | None = None
     ) -> Iterator[Generation]:
-        source = iter(requests)
         with self.stream() as stream:
-            while True:
-                for request in islice(source, stream.capacity - stream.open):
-                    stream.submit(request)
-                if not stream.open:
-                    return
-                for generation in stream.take():
-                    if advance is not None:
-                        advance(1)
-                    yield generation
+            yield from answers(stream, iter(requests), advance or (lambda _: None))
 
     def answer(self, request: GenerationRequest) -> Generation:
         tokens = self.count_tokens(request.messages)

@@ -5,17 +5,43 @@ It does not know models or devices.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from itertools import islice
 from threading import Lock
-from typing import Any
+from typing import Any, Protocol
 
 from hyce_serving.asking import Asking
 from hyce_serving.engine import cause
 from hyce_serving.errors import ServingError
 from hyce_serving.requests import Generation, GenerationRequest
 from hyce_serving.shared_engine import Refused, SharedEngine
+
+
+class Streaming(Protocol):
+    """What `answers` needs of a stream."""
+
+    @property
+    def open(self) -> int: ...
+    @property
+    def capacity(self) -> int: ...
+    def submit(self, request: GenerationRequest) -> None: ...
+    def take(self) -> list[Generation]: ...
+
+
+def answers(
+    stream: Streaming, source: Iterator[GenerationRequest], advance: Callable[[int], object]
+) -> Iterator[Generation]:
+    """The answers to all of source as they finish; requests are taken from it as the stream has room for them."""
+    while True:
+        for request in islice(source, stream.capacity - stream.open):
+            stream.submit(request)
+        if not stream.open:
+            return
+        for generation in stream.take():
+            advance(1)
+            yield generation
 
 
 @dataclass(frozen=True)
