@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pyarrow.compute as pc
 
 from hyce_gpu.progress import progress
 from hyce_gpu.store_parts import ARRAYS, SCHEMAS, Check, Parts, Problem, guarded, read_parts
+from hyce_gpu.table_files import table_file
 from hyce_gpu.vector_index import FLAT_UP_TO, VectorIndex
 
 INDEXED = {"entities": "entity_vectors", "hyperedges": "hyperedge_vectors", "passages": "chunk_vectors"}
@@ -40,11 +42,17 @@ def check_contents(generation: Path, manifest: Mapping[str, Any], sound: Collect
         for part, needs, check in _CHECKS:
             if at_hand.issuperset(needs):
                 found = guarded(part, check, parts)
-                problems += found
+                problems += [_with_file(one, generation) for one in found]
                 # What leads into a wrong part is not wrong for that.
-                at_hand -= {one.part.removesuffix(".parquet").removesuffix(".npy") for one in found}
+                at_hand -= {one.part.removesuffix(".npy") for one in found}
             advance()
     return problems
+
+
+def _with_file(problem: Problem, generation: Path) -> Problem:
+    """Checks name a table without the suffix, which depends on the store's format."""
+    is_table = problem.part in SCHEMAS
+    return replace(problem, part=table_file(generation, problem.part).name) if is_table else problem
 
 
 def _counts(parts: Parts) -> Iterator[Problem]:
@@ -116,18 +124,18 @@ def _names(parts: Parts) -> Iterator[Problem]:
         values = parts.table[table][column]
         distinct = len(pc.unique(values))
         if distinct != len(values) or values.null_count:
-            yield Problem(f"{table}.parquet", f"each {column} once", f"{distinct:,} in {len(values):,} rows")
+            yield Problem(table, f"each {column} once", f"{distinct:,} in {len(values):,} rows")
 
 
 def _chunk_places(parts: Parts) -> Iterator[Problem]:
     chunks = {name: parts.table["chunks"][name].to_numpy() for name in ("document", "start", "end")}
-    outside = list(_inside("chunks.parquet", chunks["document"], 0, parts.table["documents"].num_rows))
+    outside = list(_inside("chunks", chunks["document"], 0, parts.table["documents"].num_rows))
     if outside:
         yield from outside
         return
     length = pc.utf8_length(parts.table["documents"]["text"]).to_numpy()[chunks["document"]]
     inside = (chunks["start"] >= 0) & (chunks["start"] <= chunks["end"]) & (chunks["end"] <= length)
-    yield from _all_hold("chunks.parquet", "places within the document's text", inside)
+    yield from _all_hold("chunks", "places within the document's text", inside)
 
 
 def _sources(parts: Parts) -> Iterator[Problem]:
@@ -146,7 +154,7 @@ def _sources(parts: Parts) -> Iterator[Problem]:
         first.append(number[sources[0]["chunk_id"]])
         inside.append(all(0 <= s["start"] <= s["end"] <= len(texts[s["doc_id"]]) for s in sources))
         alike.append(all(_stands_there(row["segment"], s, texts[s["doc_id"]], place[s["chunk_id"]]) for s in sources))
-    part = "hyperedges.parquet"
+    part = "hyperedges"
     yield from _all_hold(part, "sources in known chunks", known)
     yield from _all_hold(part, "sources within their document", inside)
     yield from _all_hold(part, "segments as their document has them", alike)
@@ -231,9 +239,9 @@ _CHECKS: tuple[tuple[str, tuple[str, ...], Check], ...] = (
     ("term.npy", ("term_pointer", "term", "terms"),
      _pointers("term_pointer", "term", lambda parts: parts.table["terms"].num_rows)),
     ("passage.npy", (*_EVERY_NUMBER, "hyperedges", "chunks", "entities"), _rows),
-    ("entities.parquet", ("documents", "chunks", "entities", "terms"), _names),
-    ("chunks.parquet", ("documents", "chunks"), _chunk_places),
-    ("hyperedges.parquet", ("documents", "chunks", "hyperedges"), _sources),
+    ("entities", ("documents", "chunks", "entities", "terms"), _names),
+    ("chunks", ("documents", "chunks"), _chunk_places),
+    ("hyperedges", ("documents", "chunks", "hyperedges"), _sources),
     *((f"{name}.npy", (name,), _vectors(name)) for name in INDEXED.values()),
     ("entities.faiss", ("hyperedge_vectors", "chunk_vectors"), _which_indexes),
     *((f"{name}.faiss", (vectors, f"{name}.faiss"), _index(name)) for name, vectors in INDEXED.items()),

@@ -8,8 +8,10 @@ from __future__ import annotations
 import re
 import sys
 import unicodedata
+from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -28,6 +30,10 @@ FUNCTION_WORDS = frozenset(
 _SPACELESS = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+")
 
 
+# Several times as fast as the pattern for every script.
+_ASCII_WORD = re.compile("[a-z0-9]+")
+
+
 @cache
 def _word() -> re.Pattern[str]:
     # Python's \w leaves out the vowel signs that words of many scripts are written with.
@@ -38,7 +44,17 @@ def _word() -> re.Pattern[str]:
 def words(text: str) -> list[str]:
     """The words of a text, folded, in order; function words of English left out."""
     folded = unicodedata.normalize("NFKC", text).casefold()
-    return [part for word in _word().findall(folded) for part in _parts(word) if part not in FUNCTION_WORDS]
+    if folded.isascii():
+        found = _ASCII_WORD.findall(folded)
+    else:
+        found = [part for piece in folded.split() for part in _words_of(piece)]
+    return [word for word in found if word not in FUNCTION_WORDS]
+
+
+def _words_of(piece: str) -> list[str]:
+    if piece.isascii():
+        return _ASCII_WORD.findall(piece)
+    return [part for word in _word().findall(piece) for part in _parts(word)]
 
 
 def _parts(word: str) -> list[str]:
@@ -67,11 +83,28 @@ class Vocabulary:
         return sorted({self._number[word] for word in words(text) if word in self._number})
 
 
-def count_terms(texts: Iterable[str]) -> tuple[Vocabulary, list[Mapping[int, int]]]:
+@dataclass(frozen=True)
+class TermCounts:
+    """How often each of M texts uses which word, as CSR; the words of a text ascending."""
+
+    pointer: np.ndarray  # [M+1] int64
+    term: np.ndarray  # [nnz] int32
+    count: np.ndarray  # [nnz] int32
+
+
+def count_terms(texts: Iterable[str]) -> tuple[Vocabulary, TermCounts]:
     """The vocabulary of the texts, and how often each text uses each of its words."""
     number: dict[str, int] = {}
-    counts = [Counter(number.setdefault(word, len(number)) for word in words(text)) for text in texts]
-    return Vocabulary(list(number)), [dict(sorted(count.items())) for count in counts]
+    # Arrays of numbers: a dictionary for each of millions of texts takes gigabytes.
+    pointer, term, count = array("q", [0]), array("i"), array("i")
+    for text in texts:
+        used = sorted(Counter(number.setdefault(word, len(number)) for word in words(text)).items())
+        term.extend(word for word, _ in used)
+        count.extend(times for _, times in used)
+        pointer.append(len(term))
+    return Vocabulary(list(number)), TermCounts(
+        np.array(pointer, dtype=np.int64), np.array(term, dtype=np.int32), np.array(count, dtype=np.int32)
+    )
 
 
 def bm25_weights(pointer: np.ndarray, term: np.ndarray, count: np.ndarray, vocabulary: int) -> np.ndarray:

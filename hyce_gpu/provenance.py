@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hyce_gpu.extract.mentions import bare_title
-from hyce_gpu.lexical import Vocabulary, count_terms
+from hyce_gpu.lexical import TermCounts, Vocabulary, count_terms
 from hyce_gpu.merge import Merged
 from hyce_gpu.names import canonical_name
 from hyce_gpu.schema import Chunk
@@ -21,7 +21,7 @@ class Provenance:
     bare: Sequence[int]
     # For each row: the chunk that it stands in, and how often it uses which word.
     passage: Sequence[int]
-    terms: Sequence[Mapping[int, int]]
+    terms: TermCounts
     vocabulary: Vocabulary
     # For each chunk: the entity that its title names, -1 where there is none.
     subject: Sequence[int]

@@ -13,7 +13,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 from hyce_serving.encoder import Encoder
 
 from hyce_gpu import encoders, tables
@@ -27,6 +26,7 @@ from hyce_gpu.progress import say
 from hyce_gpu.schema import Chunk, Document, ExtractionRecord
 from hyce_gpu.store_files import CACHE, StoreWriter, current_generation, writing
 from hyce_gpu.store_parts import PARSE_ERRORS, read_own_records
+from hyce_gpu.table_files import read_table, stem, table_file
 from hyce_gpu.verify import (
     CHUNKS,
     CURRENT,
@@ -43,7 +43,10 @@ from hyce_gpu.verify import (
 )
 
 # A damaged table may take its reader down with it: another process tries first.
-_TRY_TABLE = "import sys, pyarrow.parquet as parquet; parquet.read_table(sys.argv[1]).validate(full=True)"
+_TRY_TABLE = (
+    "import sys, pathlib; from hyce_gpu.table_files import read_table; "
+    "read_table(pathlib.Path(sys.argv[1])).validate(full=True)"
+)
 
 
 def repair(root: Path, encoder: str | None = None, device: str = "auto") -> tuple[list[str], list[str]]:
@@ -113,10 +116,11 @@ def _rebuild(
 
 def _sources(generation: Path, damaged: Collection[str]) -> tuple[Extraction | None, dict[str, str]]:
     """Documents, chunks and records, or by name why they cannot be had."""
-    usable = [name for name in SOURCES if name not in damaged]
+    broken = set(map(stem, damaged))
+    usable = [name for name in SOURCES if stem(name) not in broken]
     if MANIFEST in damaged:
         # No checksum says that a file is what was written.
-        usable = [name for name in usable if _can_be_read(generation / name)]
+        usable = [name for name in usable if _can_be_read(_file(generation, name))]
     read: dict[str, Any] = {
         DOCUMENTS: DOCUMENTS in usable and _tried(lambda: _documents(generation)),
         RECORDS: RECORDS in usable and _tried(lambda: read_own_records(generation)),
@@ -126,7 +130,7 @@ def _sources(generation: Path, damaged: Collection[str]) -> tuple[Extraction | N
         return None, lost
     documents, records = read[DOCUMENTS], read[RECORDS]
     chunks = (
-        _tried(lambda: tables.chunks_of(pq.read_table(generation / CHUNKS), documents)) if CHUNKS in usable else None
+        _tried(lambda: tables.chunks_of(read_table(_file(generation, CHUNKS)), documents)) if CHUNKS in usable else None
     )
     if not chunks or not _are_of(chunks, records):
         chunks = _tried(lambda: _chunks_of(documents, records))
@@ -135,8 +139,12 @@ def _sources(generation: Path, damaged: Collection[str]) -> tuple[Extraction | N
     return Extraction(documents, chunks, records, {}), {}
 
 
+def _file(generation: Path, name: str) -> Path:
+    return generation / name if name == RECORDS else table_file(generation, stem(name))
+
+
 def _can_be_read(path: Path) -> bool:
-    if path.suffix != ".parquet":
+    if path.name == RECORDS:
         return path.is_file()
     tried = subprocess.run([sys.executable, "-c", _TRY_TABLE, str(path)], capture_output=True, check=False)
     return tried.returncode == 0
@@ -150,7 +158,7 @@ def _tried(make: Callable[[], list[Any]]) -> list[Any] | None:
 
 
 def _documents(generation: Path) -> list[Document]:
-    return tables.documents_of(pq.read_table(generation / DOCUMENTS))
+    return tables.documents_of(read_table(_file(generation, DOCUMENTS)))
 
 
 def _are_of(chunks: Sequence[Chunk], records: Sequence[ExtractionRecord]) -> bool:

@@ -6,12 +6,12 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import torch
 
 from hyce_gpu import tables
@@ -25,6 +25,7 @@ from hyce_gpu.passages import Terms
 from hyce_gpu.provenance import Provenance, titled
 from hyce_gpu.schema import Chunk, Document, EvidencePath, ExtractionRecord, Source
 from hyce_gpu.store_files import StoreWriter, current_generation, read_manifest
+from hyce_gpu.table_files import read_table, table_file, write_table
 from hyce_gpu.vector_index import FLAT_UP_TO, Indexes, VectorIndex
 
 _TABLES = ("documents", "chunks", "entities", "hyperedges", "merges", "terms")
@@ -65,7 +66,7 @@ def write_store(writer: StoreWriter, contents: Contents, manifest: Mapping[str, 
     }  # fmt: skip
     with writer.generation({"counts": counts, **manifest}) as draft:
         for name, table in _tables(contents).items():
-            pq.write_table(table, draft / f"{name}.parquet", compression="zstd")
+            write_table(table, table_file(draft, name))
         arrays = _new_arrays(contents)
         for name, array in arrays.items():
             np.save(draft / f"{name}.npy", array)
@@ -84,13 +85,11 @@ def _indexed(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 def _new_arrays(contents: Contents) -> dict[str, np.ndarray]:
     origin = contents.provenance
     members = [edge.members for edge in contents.merged.hyperedges] + [()] * len(origin.bare)
-    terms = [list(row) for row in origin.terms]
     bare_vectors = contents.chunk_vectors[np.asarray(origin.bare, dtype=np.int64)]
     return {
         "member_pointer": _pointer(members), "member": _flat(members),
         "passage": np.asarray(origin.passage, dtype=np.int64), "subject": np.asarray(origin.subject, dtype=np.int64),
-        "term_pointer": _pointer(terms), "term": _flat(terms).astype(np.int32),
-        "term_count": _flat([list(row.values()) for row in origin.terms]).astype(np.int32),
+        "term_pointer": origin.terms.pointer, "term": origin.terms.term, "term_count": origin.terms.count,
         "entity_vectors": contents.entity_vectors,
         "hyperedge_vectors": np.concatenate((contents.hyperedge_vectors, bare_vectors)),
         "chunk_vectors": contents.chunk_vectors,
@@ -123,9 +122,6 @@ class Store:
         self.root, self.generation, self.manifest = root, generation, manifest
         self._arrays = {name: self._array(name) for name in _ARRAYS}
         self._tables = {name: self._table(name) for name in _TABLES}
-        self._document_number = {
-            name: number for number, name in enumerate(self._tables["documents"].column("id").to_pylist())
-        }
         self._check()
 
     @classmethod
@@ -144,6 +140,10 @@ class Store:
         made = {name: value for name, value in self.manifest.items() if name != "accounts"}
         return hashlib.sha256(json.dumps(made, sort_keys=True, ensure_ascii=True).encode()).hexdigest()
 
+    @cached_property
+    def _document_number(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self._tables["documents"].column("id").to_pylist())}
+
     @property
     def counts(self) -> dict[str, int]:
         return dict(self.manifest["counts"])
@@ -151,15 +151,14 @@ class Store:
     def hypergraph(self) -> Hypergraph:
         """The hyperedges, followed by the chunks that gave none as rows without entities."""
         arrays, edges = self._arrays, self._tables["hyperedges"]
-        bare = [0.0] * self.counts["bare_chunks"]
-        relations = edges.column("relations").to_pylist()
-        means = [sum(r["confidence"] for r in found) / len(found) if found else 0.0 for found in relations]
+        bare = np.zeros(self.counts["bare_chunks"])
+        confidence = np.concatenate((edges.column("confidence").to_numpy(), bare))
+        means = np.concatenate((tables.mean_relation_confidences(edges), bare))
         tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
         words = arrays["term_pointer"], arrays["term"], arrays["term_count"]
         return Hypergraph.from_arrays(
             self.counts["entities"], tensors["member_pointer"], tensors["member"],
-            torch.tensor(edges.column("confidence").to_pylist() + bare, dtype=torch.float64),
-            torch.tensor(means + bare, dtype=torch.float64),
+            torch.from_numpy(confidence), torch.from_numpy(means),
             tensors["entity_vectors"], tensors["hyperedge_vectors"],
             tensors["passage"], tensors["subject"], tensors["chunk_vectors"],
             Terms.from_arrays(*words, self.counts["terms"]),
@@ -264,9 +263,9 @@ class Store:
         return array
 
     def _table(self, name: str) -> pa.Table:
-        path = self.generation / f"{name}.parquet"
+        path = table_file(self.generation, name)
         try:
-            return pq.read_table(path, memory_map=True)
+            return read_table(path)
         except (OSError, pa.ArrowException) as error:
             # Arrow's messages have several lines.
             reason = " ".join(str(error).split())

@@ -22,7 +22,9 @@ from typing import Any
 from hyce_gpu.errors import OutputError, StoreError
 from hyce_gpu.lock import LOCK, only_writer
 
-FORMAT = "hyce-store/2"
+FORMAT = "hyce-store/3"
+# Format 2 had its tables as Parquet. A change of such a store writes the new format.
+READABLE = ("hyce-store/2", FORMAT)
 # Finished units of the jobs that fill the store; not part of any generation.
 CACHE = "cache"
 _CURRENT = "CURRENT"
@@ -66,8 +68,10 @@ def read_manifest(generation: Path) -> dict[str, Any]:
         version, files = manifest["format"], manifest["files"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(f"broken store: cannot read {path} ({type(error).__name__}); see hyce verify") from error
-    if version != FORMAT:
-        raise StoreError(f"{path}: store format {version!r}, this version reads {FORMAT!r}; build the store again")
+    if version not in READABLE:
+        raise StoreError(
+            f"{path}: store format {version!r}, this version reads {' and '.join(READABLE)}; build the store again"
+        )
     # Stores of earlier versions have none.
     if manifest.get("sha256") not in (None, manifest_checksum(manifest)):
         raise StoreError(f"broken store: {path} is not what its own checksum says; see hyce verify")

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from hyce_gpu import tables
 from hyce_gpu.errors import StoreError
 from hyce_gpu.extract.records import record_from_json
 from hyce_gpu.schema import ExtractionRecord
+from hyce_gpu.table_files import read_table, table_file
 
 SCHEMAS = {
     "documents": tables.DOCUMENTS, "chunks": tables.CHUNKS, "entities": tables.ENTITIES,
@@ -68,8 +68,8 @@ def guarded(part: str, check: Check, parts: Parts) -> list[Problem]:
 def read_parts(generation: Path, manifest: Mapping[str, Any], sound: Collection[str]) -> tuple[Parts, list[Problem]]:
     parts = Parts(generation, manifest["counts"], manifest["encoder"]["dimension"], {}, {}, None)
     problems: list[Problem] = []
-    for name in (name for name in SCHEMAS if f"{name}.parquet" in sound):
-        problems += guarded(f"{name}.parquet", _table_reader(name), parts)
+    for name in (name for name in SCHEMAS if table_file(generation, name).name in sound):
+        problems += guarded(table_file(generation, name).name, _table_reader(name), parts)
     for name in (name for name in ARRAYS if f"{name}.npy" in sound):
         problems += guarded(f"{name}.npy", _array_reader(name), parts)
     if "records.jsonl" not in sound:
@@ -87,11 +87,12 @@ def read_own_records(generation: Path) -> list[ExtractionRecord]:
 
 def _table_reader(name: str) -> Check:
     def read(parts: Parts) -> Iterator[Problem]:
-        table = pq.read_table(parts.generation / f"{name}.parquet", memory_map=True)
+        path = table_file(parts.generation, name)
+        table = read_table(path)
         if table.schema.equals(SCHEMAS[name]):
             parts.table[name] = table
         else:
-            yield Problem(f"{name}.parquet", f"the columns {SCHEMAS[name].names}", f"{table.schema.names}, or types")
+            yield Problem(path.name, f"the columns {SCHEMAS[name].names}", f"{table.schema.names}, or types")
 
     return read
 

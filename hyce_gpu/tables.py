@@ -6,7 +6,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hyce_gpu.merge import AliasMerge, Entity, Hyperedge, representation
 from hyce_gpu.schema import Chunk, Document, Relation, Source
@@ -101,6 +103,16 @@ def hyperedges_table(hyperedges: Sequence[Hyperedge]) -> pa.Table:
         for edge in hyperedges
     ]  # fmt: skip
     return pa.Table.from_pylist(rows, HYPEREDGES)
+
+
+def mean_relation_confidences(hyperedges: pa.Table) -> np.ndarray:
+    """Of each hyperedge [E] float64, 0 for one without relations."""
+    relations = hyperedges.column("relations").combine_chunks()
+    confidence = relations.flatten().field("confidence").to_numpy()
+    count = pc.list_value_length(relations).to_numpy(zero_copy_only=False)
+    edge = np.repeat(np.arange(len(count)), count)
+    means: np.ndarray = np.bincount(edge, weights=confidence, minlength=len(count)) / np.maximum(count, 1)
+    return means
 
 
 def merges_table(merges: Sequence[AliasMerge]) -> pa.Table:

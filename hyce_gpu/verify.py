@@ -18,19 +18,20 @@ from hyce_gpu.errors import StoreError
 from hyce_gpu.indexing import LEDGER
 from hyce_gpu.ledger import Ledger
 from hyce_gpu.progress import Advance, progress
-from hyce_gpu.store_files import FORMAT, current_generation, manifest_checksum
+from hyce_gpu.store_files import READABLE, current_generation, manifest_checksum
 from hyce_gpu.store_parts import ARRAYS, SCHEMAS, Problem
+from hyce_gpu.table_files import SUFFIX, stem
 
 CURRENT, MANIFEST, RECORDS = "CURRENT", "manifest.json", "records.jsonl"
-DOCUMENTS, CHUNKS = "documents.parquet", "chunks.parquet"
+DOCUMENTS, CHUNKS = f"documents{SUFFIX}", f"chunks{SUFFIX}"
 # What everything else in a generation follows from.
 SOURCES = (DOCUMENTS, CHUNKS, RECORDS)
 # What no repair can do anything about: another version's store is not a damaged one.
 OTHER_FORMAT = "the store format"
 
-_NEEDED = (*(f"{name}.parquet" for name in SCHEMAS), *(f"{name}.npy" for name in ARRAYS), "entities.faiss", RECORDS)
+_NEEDED = (*(f"{name}{SUFFIX}" for name in SCHEMAS), *(f"{name}.npy" for name in ARRAYS), "entities.faiss", RECORDS)
 _REBUILT_FROM = {
-    DOCUMENTS: "", RECORDS: "", OTHER_FORMAT: "", CHUNKS: f"{DOCUMENTS} and {RECORDS}",
+    stem(DOCUMENTS): "", RECORDS: "", OTHER_FORMAT: "", stem(CHUNKS): f"{DOCUMENTS} and {RECORDS}",
     CURRENT: "the generations that are there", LEDGER: RECORDS,
 }  # fmt: skip
 _BLOCK = 1 << 20
@@ -113,7 +114,7 @@ def verify_generation(generation: Path) -> list[Finding]:
     if manifest is None or problems:
         return [_finding(problem) for problem in (*problems, *_missing(generation))]
     files = _compare_files(generation, manifest["files"])
-    if not files.changed.isdisjoint(SOURCES) and files.changed.issuperset(SOURCES):
+    if {stem(name) for name in files.changed}.issuperset(map(stem, SOURCES)):
         return [_finding(Problem(MANIFEST, "the manifest of these files", "one that fits none of the sources"))]
     problems = files.problems + [Problem(MANIFEST, "what is true of the files", wrong) for wrong in files.wrong_entries]
     problems += check_contents(generation, manifest, files.sound)
@@ -132,8 +133,9 @@ def read_manifest_alone(generation: Path) -> tuple[dict[str, Any] | None, list[P
         return None, [Problem(MANIFEST, "the list of the files", "JSON that is no object")]
     if manifest.get("sha256") not in (None, manifest_checksum(manifest)):
         return manifest, [Problem(MANIFEST, "what its own checksum says", "something else")]
-    if manifest.get("format") != FORMAT:
-        return manifest, [Problem(OTHER_FORMAT, repr(FORMAT), f"{manifest.get('format')!r}; build the store again")]
+    if manifest.get("format") not in READABLE:
+        found = f"{manifest.get('format')!r}; build the store again"
+        return manifest, [Problem(OTHER_FORMAT, " or ".join(map(repr, READABLE)), found)]
     return manifest, _malformed(manifest)
 
 
@@ -146,7 +148,7 @@ def _malformed(manifest: Mapping[str, Any]) -> list[Problem]:
     kinds = {"name": str, "dimension": int, "fingerprint": list}
     if not isinstance(encoder, dict) or not all(isinstance(encoder.get(key), kind) for key, kind in kinds.items()):
         return [Problem(MANIFEST, "the encoder's name, dimension and fingerprint", "another form of its encoder")]
-    unknown = [name for name in _NEEDED if name not in files]
+    unknown = [name for name in _NEEDED if stem(name) not in map(stem, files)]
     return [Problem(MANIFEST, f"an entry of {name}", "none") for name in unknown]
 
 
@@ -157,7 +159,8 @@ def _is_entry(name: str, entry: object) -> bool:
 
 def _missing(generation: Path) -> list[Problem]:
     """Files that every store has, where no manifest says what there is to be."""
-    return [Problem(name, "a file", "none") for name in _NEEDED if not (generation / name).is_file()]
+    there = {stem(path.name) for path in generation.iterdir() if path.is_file()}
+    return [Problem(name, "a file", "none") for name in _NEEDED if stem(name) not in there]
 
 
 def _compare_files(generation: Path, entries: Mapping[str, Mapping[str, Any]]) -> _Files:
@@ -217,5 +220,5 @@ def _ledger_findings(root: Path) -> list[Finding]:
 
 
 def _finding(problem: Problem) -> Finding:
-    made_from = _REBUILT_FROM.get(problem.part, f"{DOCUMENTS}, {CHUNKS} and {RECORDS}")
+    made_from = _REBUILT_FROM.get(stem(problem.part), f"{DOCUMENTS}, {CHUNKS} and {RECORDS}")
     return Finding(problem.part, problem.expected, problem.found, made_from)

@@ -297,6 +297,6 @@ def test_verify_names_the_damage_and_repair_mends_it(run: Run, store: Path, tmp_
     ran = run("verify", "--store", root)
     assert (ran.code, ran.out.startswith("member.npy: expected the SHA-256")) == (1, True)
     ran = run("verify", "--store", root, "--repair")
-    assert (ran.code, ran.out.startswith("rebuilt member.npy from documents.parquet")) == (0, True)
+    assert (ran.code, ran.out.startswith("rebuilt member.npy from documents.arrow")) == (0, True)
     assert run("verify", "--store", root, "--json")[:2] == (0, "[]\n")
     assert run("ask", "--store", root, "--no-llm", "Where was Andrew Carnegie born?").code == 0

@@ -98,13 +98,15 @@ def test_missing_foreign_and_broken_stores_are_refused(tmp_path: Path) -> None:
 
 def test_another_version_is_refused(tmp_path: Path) -> None:
     manifest = _generation(_write(tmp_path / "s")) / "manifest.json"
-    manifest.write_text(manifest.read_text().replace("hyce-store/2", "hyce-store/9"))
-    with pytest.raises(StoreError, match="store format 'hyce-store/9', this version reads 'hyce-store/2'"):
+    manifest.write_text(manifest.read_text().replace("hyce-store/3", "hyce-store/9"))
+    with pytest.raises(
+        StoreError, match="store format 'hyce-store/9', this version reads hyce-store/2 and hyce-store/3"
+    ):
         Store.open(tmp_path / "s")
 
 
 NAMES = [
-    "documents.parquet", "chunks.parquet", "entities.parquet", "hyperedges.parquet", "merges.parquet",
+    "documents.arrow", "chunks.arrow", "entities.arrow", "hyperedges.arrow", "merges.arrow",
     "member.npy", "member_pointer.npy", "entity_vectors.npy", "hyperedge_vectors.npy", "chunk_vectors.npy",
     "entities.faiss", "records.jsonl", "manifest.json",
 ]  # fmt: skip

@@ -13,15 +13,18 @@ import pytest
 
 from hyce_gpu.engine import Engine
 from hyce_gpu.errors import StoreError
+from hyce_gpu.repair_job import repair
 from hyce_gpu.store import Store
+from hyce_gpu.verify import verify
 
 STORES = Path(__file__).parent / "stores"
 
 
-def test_a_store_of_format_2_answers(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", ["format-2", "format-3"])
+def test_a_store_of_every_format_answers(tmp_path: Path, version: str) -> None:
     # A copy somewhere else, that nobody may write: a store is moved and mounted read-only.
     root = tmp_path / "moved" / "store"
-    shutil.copytree(STORES / "format-2", root)
+    shutil.copytree(STORES / version, root)
     for path in [*root.rglob("*"), root]:
         path.chmod(0o555 if path.is_dir() else 0o444)
     store = Store.open(root)
@@ -33,6 +36,20 @@ def test_a_store_of_format_2_answers(tmp_path: Path) -> None:
         born, island = engine.retrieve(["Where was Andrew Carnegie born?", "On which island stands 富士山?"])
     assert "born in Dunfermline" in born.paths[0].segment
     assert "It stands on Honshu." in [path.segment for path in island.paths[:2]]
+    assert verify(root) == []
+
+
+def test_a_store_of_format_2_is_repaired_and_written_as_the_newest(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    shutil.copytree(STORES / "format-2", root)
+    chunks = root / "gen-000001" / "chunks.parquet"
+    chunks.write_bytes(chunks.read_bytes()[:-1])
+    assert [finding.part for finding in verify(root)] == ["chunks.parquet"]
+    done, lost = repair(root, device="cpu")
+    assert (done, lost) == (["chunks.parquet from documents.arrow and records.jsonl"], [])
+    assert Store.open(root).manifest["format"] == "hyce-store/3"
+    assert verify(root) == []
+    assert [finding.part for finding in verify(STORES / "format-2")] == []
 
 
 def test_a_store_of_another_format_is_refused_with_the_way_out(tmp_path: Path) -> None:
@@ -41,7 +58,9 @@ def test_a_store_of_another_format_is_refused_with_the_way_out(tmp_path: Path) -
     manifest = root / "gen-000001" / "manifest.json"
     for version in ("hyce-store/1", "hyce-store/99"):
         manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "format": version}))
-        with pytest.raises(StoreError, match=f"store format '{version}', this version reads 'hyce-store/2'; build the"):
+        with pytest.raises(
+            StoreError, match=f"store format '{version}', this version reads hyce-store/2 and hyce-store/3; "
+        ):
             Store.open(root)
 
 

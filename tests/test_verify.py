@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hyce_serving.encoder import Encoder
 
@@ -23,6 +22,7 @@ from hyce_gpu.repair_job import repair
 from hyce_gpu.schema import Answer
 from hyce_gpu.store import Store
 from hyce_gpu.store_files import manifest_checksum
+from hyce_gpu.table_files import write_table
 from hyce_gpu.vector_index import VectorIndex
 from hyce_gpu.verify import CURRENT, verify
 
@@ -40,9 +40,9 @@ OTHERS = [
 ]
 QUESTIONS = ["Where was the man born who paid for Carnegie Hall?", "On which island stands 富士山?"]
 # The only copies of texts and extractions.
-LOST = ("documents.parquet", "records.jsonl")
+LOST = ("documents.arrow", "records.jsonl")
 NAMES = [
-    "documents.parquet", "chunks.parquet", "entities.parquet", "hyperedges.parquet", "merges.parquet", "terms.parquet",
+    "documents.arrow", "chunks.arrow", "entities.arrow", "hyperedges.arrow", "merges.arrow", "terms.arrow",
     "member_pointer.npy", "member.npy", "passage.npy", "subject.npy", "term_pointer.npy", "term.npy", "term_count.npy",
     "entity_vectors.npy", "hyperedge_vectors.npy", "chunk_vectors.npy", "entities.faiss", "records.jsonl",
     "manifest.json", CURRENT,
@@ -140,7 +140,7 @@ def test_every_damage_to_every_file_is_named_and_repaired_or_said_to_be_lost(
     found = verify(store)
     if not changed:
         # Two stores without aliases have the same table of merges.
-        assert (name, damage, refusal, found) == ("merges.parquet", "swapped", "", [])
+        assert (name, damage, refusal, found) == ("merges.arrow", "swapped", "", [])
         return
     if (name, damage) == ("manifest.json", "short"):
         # Its last line end says nothing.
@@ -180,7 +180,7 @@ def test_what_is_no_store_is_refused_and_not_made_one(tmp_path: Path) -> None:
 def test_all_damage_is_named_at_once_and_repaired_together_without_a_helping_hand(
     store: Path, other: Path, encoder: Encoder, expected: list[Answer]
 ) -> None:
-    names = ["chunks.parquet", "member.npy", "entities.faiss", "ledger.jsonl", CURRENT]
+    names = ["chunks.arrow", "member.npy", "entities.faiss", "ledger.jsonl", CURRENT]
     for name, damage in zip(names, ("half", "flipped", "missing", "half", "flipped"), strict=True):
         _damage(_file(store, name), damage, _file(other, name))
     (_generation(store) / "stray.npy").write_bytes(b"")
@@ -194,13 +194,13 @@ def test_all_damage_is_named_at_once_and_repaired_together_without_a_helping_han
 
 
 def test_what_waits_for_a_lost_source_is_listed_with_it(store: Path, other: Path) -> None:
-    for name in ("documents.parquet", "entities.faiss"):
+    for name in ("documents.arrow", "entities.faiss"):
         _damage(_file(store, name), "half", _file(other, name))
     shutil.rmtree(store / "cache")
     done, lost = repair(store)
     assert done == []
     assert lost == [
-        "documents.parquet holds the only copy of the texts: run 'hyce index' with the same corpus; "
+        "documents.arrow holds the only copy of the texts: run 'hyce index' with the same corpus; "
         "there is no cache: all is extracted again",
         "entities.faiss needs the sources: not rebuilt",
     ]
@@ -209,7 +209,7 @@ def test_what_waits_for_a_lost_source_is_listed_with_it(store: Path, other: Path
 def test_a_lost_manifest_and_lost_documents_are_both_said(store: Path, other: Path) -> None:
     _file(store, "manifest.json").unlink()
     for damage in ("half", "swapped"):
-        _damage(_file(store, "documents.parquet"), damage, _file(other, "documents.parquet"))
+        _damage(_file(store, "documents.arrow"), damage, _file(other, "documents.arrow"))
         done, lost = repair(store)
         assert done == []
         assert any("run 'hyce index' with the same corpus" in line for line in lost)
@@ -247,7 +247,7 @@ def test_current_goes_to_the_newest_sound_generation(other: Path, tmp_path: Path
 
 def test_another_format_is_not_damage_that_a_repair_could_mend(store: Path) -> None:
     manifest = _file(store, "manifest.json")
-    manifest.write_text(manifest.read_text().replace("hyce-store/2", "hyce-store/9"))
+    manifest.write_text(manifest.read_text().replace("hyce-store/3", "hyce-store/9"))
     _without_checksum(manifest)
     assert [(one.part, one.rebuilt_from) for one in verify(store)] == [("the store format", "")]
     assert repair(store)[0] == []
@@ -282,12 +282,12 @@ def _write_array(change: Callable[[np.ndarray], Any]) -> Callable[[Path], None]:
 
 def _write_column(column: str, change: Callable[[list[Any]], Any]) -> Callable[[Path], None]:
     def write(path: Path) -> None:
-        table = pq.read_table(path)
+        table = pa.ipc.open_file(path.read_bytes()).read_all()
         values = table[column].to_pylist()
         change(values)
         place = table.schema.get_field_index(column)
         field = table.schema.field(place)
-        pq.write_table(table.set_column(place, field, pa.array(values, field.type)), path)
+        write_table(table.set_column(place, field, pa.array(values, field.type)), path)
 
     return write
 
@@ -335,12 +335,12 @@ def _index_of_others(path: Path) -> None:
         ("chunk_vectors.npy", _write_array(lambda a: a.astype(np.float64)), "float32 with 2 axes"),
         ("entity_vectors.npy", _write_array(_put(1, 1.0)), "rows of length 1, or of zeros"),
         ("hyperedge_vectors.npy", _write_array(lambda a: np.eye(len(a), dtype=np.float32)), "384 numbers a row"),
-        ("chunks.parquet", _write_column("end", _put(0, 10**6)), "places within the document's text"),
-        ("chunks.parquet", _write_column("document", _put(0, 99)), "numbers from 0 to 5"),
-        ("chunks.parquet", _write_column("id", _put(0, "man#0")), "each id once"),
-        ("terms.parquet", _write_column("word", _put(0, None)), "each word once"),
-        ("hyperedges.parquet", _write_column("sources", _move_source), "segments as their document has them"),
-        ("hyperedges.parquet", _write_column("sources", _in_unknown_chunk), "sources in known chunks"),
+        ("chunks.arrow", _write_column("end", _put(0, 10**6)), "places within the document's text"),
+        ("chunks.arrow", _write_column("document", _put(0, 99)), "numbers from 0 to 5"),
+        ("chunks.arrow", _write_column("id", _put(0, "man#0")), "each id once"),
+        ("terms.arrow", _write_column("word", _put(0, None)), "each word once"),
+        ("hyperedges.arrow", _write_column("sources", _move_source), "segments as their document has them"),
+        ("hyperedges.arrow", _write_column("sources", _in_unknown_chunk), "sources in known chunks"),
         ("records.jsonl", _turn_lines, "the chunks' places in their order"),
         ("records.jsonl", lambda path: path.write_text("{}\n"), "one record a line"),
         ("entities.faiss", _index_of_others, "to find each of 8 vectors by itself"),
