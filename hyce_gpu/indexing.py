@@ -165,13 +165,18 @@ class KnownVectors:
 
     def encode(self, texts: Sequence[str], encoder: Encoder, advance: Advance, account: Stage) -> np.ndarray:
         """float32 [n, d]; only texts that are not known go through the encoder, each once."""
-        missing = list(dict.fromkeys(text for text in texts if text not in self._by_text))
+        place = {text: at for at, text in enumerate(dict.fromkeys(t for t in texts if t not in self._by_text))}
         account.units += len(texts)
-        account.reused += len(texts) - len(missing)
-        advance(len(texts) - len(missing))
-        new = dict(zip(missing, encoder.encode(missing, advance), strict=True))
-        rows = [self._by_text[text] if text in self._by_text else new[text] for text in texts]
-        return np.stack(rows) if rows else np.zeros((0, encoder.dimension), dtype=np.float32)
+        account.reused += len(texts) - len(place)
+        advance(len(texts) - len(place))
+        new = encoder.encode(list(place), advance)
+        if len(place) == len(texts):
+            return new
+        vectors = np.empty((len(texts), encoder.dimension), dtype=np.float32)
+        for row, text in enumerate(texts):
+            known = self._by_text.get(text)
+            vectors[row] = new[place[text]] if known is None else known
+        return vectors
 
 
 def _embed(extraction: Extraction, merged: Merged, encoder: Encoder, known: KnownVectors, account: Stage) -> Contents:
