@@ -49,15 +49,11 @@ def take(
         if low - margin <= rough[kept[place]] <= high + margin:
             work[unsure] = kept[place]
             unsure += 1
-    # Ranked as 32-bit numbers, ties by lower id: by id first, then by a stable sort.
-    near_border = np.sort(work[:unsure])
-    falling = np.empty(unsure, dtype=np.float32)
-    for place in range(unsure):
-        falling[place] = -np.float32(_exact(near_border[place], share[near_border[place]], question, vectors, beta))
-    order = np.argsort(falling, kind="mergesort")
-    # A rough score no edge has marks those that go.
-    for place in range(k - sure, unsure):
-        rough[near_border[order[place]]] = -1.0
+    keys = _keys(work[:unsure], rough, share, question, vectors, beta)
+    if k - sure < unsure:
+        # A rough score no edge has marks those that go.
+        for key in np.partition(keys, k - sure)[k - sure :]:
+            rough[key & 0xFFFFFFFF] = -1.0
     total, old = 0, 0
     for place in range(num_edges):
         if rough[kept[place]] >= low - margin:
@@ -65,6 +61,21 @@ def take(
             total += 1
             old += place < num_old
     return total, old
+
+
+@njit(cache=True, nogil=True)
+def _keys(
+    edges: np.ndarray, rough: np.ndarray, share: np.ndarray, question: np.ndarray, vectors: np.ndarray, beta: float
+) -> np.ndarray:
+    """One number for each that orders by falling score, as 32 bits, then by id."""
+    exact = np.zeros(len(edges), dtype=np.float32)
+    for place in range(len(edges)):
+        # Zero is left to those that surely score nothing.
+        if rough[edges[place]] > 0:
+            exact[place] = _exact(edges[place], share[edges[place]], question, vectors, beta)
+    # Scores are not negative, so their bits ascend.
+    keys: np.ndarray = ((0x7FFFFFFF - exact.view(np.int32).astype(np.int64)) << 32) + edges
+    return keys
 
 
 @njit(cache=True, nogil=True)

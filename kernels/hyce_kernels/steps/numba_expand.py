@@ -17,6 +17,8 @@ from hyce_kernels.steps.numba_rows import bounds_of
 _EPSILON = 1e-12
 # Scores that are looked at to guess how many lie above another, and what the guess leaves room for.
 _SAMPLE, _ROOM = 2048, 16
+# Above zero, and lost in any sum.
+_TINY = np.float32(1e-30)
 # Scores that are passed over together where all are too low.
 _BLOCK = 64
 
@@ -55,8 +57,8 @@ def expand(
         # A stamp is the number of a question and hop: nothing is ever cleared, and nothing allocated in the loop. Small
         # numbers, since this is a walk through memory: what fits in the cache decides.
         state, visited = np.zeros(num_edges, dtype=np.int32), np.zeros(num_entities, dtype=np.int32)
-        frontier = np.empty(num_entities, dtype=np.int32)
-        kept, work = np.empty(num_edges, dtype=np.int32), np.empty(num_edges, dtype=np.int32)
+        frontier = np.empty(num_entities + 1, dtype=np.int32)
+        kept, work = np.empty(num_edges, dtype=np.int32), np.empty(num_edges + 1, dtype=np.int32)
         share, sample = np.zeros(num_edges), np.empty(BINS + 1, dtype=np.int32)
         for local in range(thread, len(near), threads):
             number, stamp, rough = first + local, (local + 1) * (hops + 2), near[local]
@@ -64,34 +66,26 @@ def expand(
             entries = entry[entry_bounds[number] : entry_bounds[number + 1]]
             frontier[: len(entries)] = entries
             visited[entries] = stamp
-            _begin(entries, incident_pointer, incident, member_pointer, member, visited, stamp, beta, share, rough)
+            _begin(
+                entries, incident_pointer, incident, member_pointer, member, visited, stamp, beta, margin, share, rough
+            )
             stride = _sampled(rough, sample)
             num_frontier, num_kept, is_cut = len(entries), 0, False
             for hop in range(hops):
-                # Nothing goes on from the last hop but what is wanted in the end.
-                wanted = keep if is_cut and hop == hops - 1 else budget
-                if _work_ahead(frontier[:num_frontier], incident_pointer) > num_edges // 4 + wanted:
+                # Nothing goes on from the last hop but what is wanted in the end, and few ask what was reached.
+                is_end = is_cut and hop == hops - 1
+                wanted = keep if is_end else budget
+                if is_end or _is_wide(frontier[:num_frontier], incident_pointer, num_edges // 4 + wanted):
                     every, num_old = _from_the_best(
-                        rough,
-                        sample,
-                        stride,
-                        wanted,
-                        margin,
-                        member_pointer,
-                        member,
-                        visited,
-                        stamp,
-                        state,
-                        is_kept,
-                        kept,
-                        num_kept,
-                        work,
-                    )
+                        rough, sample, stride, wanted, margin, member_pointer, member, incident_pointer, incident,
+                        visited, stamp, state, is_kept, is_end, kept, num_kept, work,
+                    )  # fmt: skip
                 else:
                     num_old = num_kept
                     every = _reach(
-                        frontier[:num_frontier], incident_pointer, incident, state, stamp + hop, is_kept, kept, num_kept
-                    )
+                        frontier[:num_frontier], incident_pointer, incident, rough, state, stamp + hop, is_kept, kept,
+                        num_kept,
+                    )  # fmt: skip
                 num_kept = every
                 if every > wanted:
                     is_cut = True
@@ -100,8 +94,8 @@ def expand(
                     num_kept, num_old = take(
                         kept, num_old, every, wanted, share, rough, question, vectors, beta, margin, work
                     )
-                if hop < hops - 1:
-                    state[kept[:num_kept]] = is_kept
+                state[kept[:num_kept]] = is_kept
+                if hop < hops - (2 if is_cut else 1):
                     num_frontier = _onward(kept[num_old:num_kept], member_pointer, member, visited, stamp, frontier)
             cut[number], count[number] = is_cut, min(keep, num_kept)
             take(kept, 0, num_kept, count[number], share, rough, question, vectors, beta, margin, work)
@@ -112,12 +106,17 @@ def expand(
 @njit(cache=True, nogil=True)
 def _begin(
     entries: np.ndarray, incident_pointer: np.ndarray, incident: np.ndarray, member_pointer: np.ndarray,
-    member: np.ndarray, visited: np.ndarray, stamp: int, beta: float, share: np.ndarray, rough: np.ndarray,
+    member: np.ndarray, visited: np.ndarray, stamp: int, beta: float, margin: float, share: np.ndarray,
+    rough: np.ndarray,
 ) -> None:  # fmt: skip
-    """Products become scores. Only the first hop meets hyperedges that hold entries: their share of them."""
-    part = rough.dtype.type(1 - beta)
+    """Products become scores. Only the first hop meets hyperedges that hold entries: their share of them.
+
+    Zero is left to those that surely score nothing: there may be many, and none of them has to be looked at again.
+    """
+    part, below = np.float32(1 - beta), np.float32(-margin)
     for edge in range(len(rough)):
-        rough[edge] = part * min(np.float32(1), max(np.float32(0), rough[edge]))
+        alike = min(np.float32(1), max(_TINY, rough[edge]))
+        rough[edge] = part * alike if rough[edge] >= below else np.float32(0)
     for v in entries:
         for place in range(incident_pointer[v], incident_pointer[v + 1]):
             edge = incident[place]
@@ -137,11 +136,14 @@ def _forget(entries: np.ndarray, incident_pointer: np.ndarray, incident: np.ndar
 
 
 @njit(cache=True, nogil=True)
-def _work_ahead(frontier: np.ndarray, incident_pointer: np.ndarray) -> int:
+def _is_wide(frontier: np.ndarray, incident_pointer: np.ndarray, limit: int) -> bool:
+    """Whether the frontier has more than so many incidences."""
     total = 0
     for v in frontier:
         total += incident_pointer[v + 1] - incident_pointer[v]
-    return total
+        if total > limit:
+            return True
+    return False
 
 
 @njit(cache=True, nogil=True)
@@ -156,32 +158,38 @@ def _sampled(rough: np.ndarray, sample: np.ndarray) -> int:
 
 @njit(cache=True, nogil=True)
 def _score_at(sample: np.ndarray, rank: int) -> float:
-    """A score that about so many of the sample reach; below all of them where it has fewer."""
+    """A score that about so many of the sample reach; 0 where it has fewer."""
     place = BINS
     seen = sample[place]
     while seen < rank and place > 0:
         place -= 1
         seen += sample[place]
-    return place / BINS if place > 0 else -1.0
+    return place / BINS
 
 
 @njit(cache=True, nogil=True)
 def _from_the_best(
     rough: np.ndarray, sample: np.ndarray, stride: int, k: int, margin: float, member_pointer: np.ndarray,
-    member: np.ndarray, visited: np.ndarray, stamp: int, state: np.ndarray, is_kept: int, kept: np.ndarray,
-    num_kept: int, work: np.ndarray,
+    member: np.ndarray, incident_pointer: np.ndarray, incident: np.ndarray, visited: np.ndarray, stamp: int,
+    state: np.ndarray, is_kept: int, is_end: bool, kept: np.ndarray, num_kept: int, work: np.ndarray,
 ) -> tuple[int, int]:  # fmt: skip
     """Leaves in kept those that may be among the k best of the kept ones and those reached now, old ones first.
 
     Returns:
         (how many, how many old): more than k where, and only where, there are more than k to choose from.
     """
-    aim, above, least, found = k + k // 2, -1, 1.0, 0
-    while above <= k and least >= 0:
+    aim, above, least, found = k + k // 4, -1, 1.0, 0
+    while above <= k and least > 0:
         # As many more as the last time found too few.
-        aim = aim if above < 0 else aim + max(aim // 4, aim * (k - above) // max(above, 1))
+        aim = aim if above < 0 else aim + max(_ROOM + aim // 4, aim * (k - above) // max(above, 1))
         least = _score_at(sample, aim // stride + _ROOM)
-        found, above = _reached_from(rough, least, margin, member_pointer, member, visited, stamp, state, is_kept, work)
+        found = _rows_from(rough, np.float32(least - margin), work)
+        found = _reached_of(
+            work, found, member_pointer, member, incident_pointer, incident, visited, stamp, state, is_kept, is_end
+        )
+        above = 0
+        for place in range(found):
+            above += rough[work[place]] >= least
         for place in range(num_kept):
             above += rough[kept[place]] >= least
     old = 0
@@ -197,46 +205,70 @@ def _from_the_best(
 
 
 @njit(cache=True, nogil=True)
-def _reached_from(
-    rough: np.ndarray, least: float, margin: float, member_pointer: np.ndarray, member: np.ndarray,
-    visited: np.ndarray, stamp: int, state: np.ndarray, is_kept: int, work: np.ndarray,
-) -> tuple[int, int]:  # fmt: skip
-    """The reached hyperedges from `least` - `margin` on that are not kept yet.
-
-    Returns:
-        (how many, how many from `least` on).
-    """
-    found, above = 0, 0
-    border = np.float32(least - margin)
+def _rows_from(rough: np.ndarray, border: float, rows: np.ndarray) -> int:
+    """Writes those that score at least `border` into rows; returns how many."""
+    found = 0
     for start in range(0, len(rough), _BLOCK):
         block = rough[start : start + _BLOCK]
         some = 0
         for score in block:
             some += score >= border
-        if some == 0:
+        if some:
+            for place in range(len(block)):
+                # Written in any case, and kept if it counts: no guess of the processor can go wrong.
+                rows[found] = start + place
+                found += block[place] >= border
+    return found
+
+
+@njit(cache=True, nogil=True)
+def _reached_of(
+    edges: np.ndarray, count: int, member_pointer: np.ndarray, member: np.ndarray, incident_pointer: np.ndarray,
+    incident: np.ndarray, visited: np.ndarray, stamp: int, state: np.ndarray, is_kept: int, is_end: bool,
+) -> int:  # fmt: skip
+    """Leaves in front those of the first `count` that are reached and not kept yet; returns how many.
+
+    At the end, the members of the newest hyperedges were not marked as visited: whoever shares one is reached.
+    """
+    found = 0
+    for place in range(count):
+        edge = edges[place]
+        if state[edge] == is_kept:
             continue
-        for place in range(len(block)):
-            edge = start + place
-            if block[place] >= border and state[edge] != is_kept:
-                for one in range(member_pointer[edge], member_pointer[edge + 1]):
-                    if visited[member[one]] == stamp:
-                        work[found] = edge
-                        found += 1
-                        above += block[place] >= least
-                        break
-    return found, above
+        members, is_reached = member[member_pointer[edge] : member_pointer[edge + 1]], False
+        for v in members:
+            if visited[v] == stamp:
+                is_reached = True
+                break
+        if is_end and not is_reached:
+            is_reached = _touches(members, incident_pointer, incident, state, is_kept)
+        edges[found] = edge
+        found += is_reached
+    return found
+
+
+@njit(cache=True, nogil=True)
+def _touches(
+    members: np.ndarray, incident_pointer: np.ndarray, incident: np.ndarray, state: np.ndarray, is_kept: int
+) -> bool:
+    for v in members:
+        for place in range(incident_pointer[v], incident_pointer[v + 1]):
+            if state[incident[place]] == is_kept:
+                return True
+    return False
 
 
 @njit(cache=True, nogil=True)
 def _reach(
-    frontier: np.ndarray, incident_pointer: np.ndarray, incident: np.ndarray, state: np.ndarray, is_reached: int,
-    is_kept: int, kept: np.ndarray, num_kept: int,
+    frontier: np.ndarray, incident_pointer: np.ndarray, incident: np.ndarray, rough: np.ndarray, state: np.ndarray,
+    is_reached: int, is_kept: int, kept: np.ndarray, num_kept: int,
 ) -> int:  # fmt: skip
     """Adds the hyperedges around the frontier that are not kept yet; returns how many there are then."""
     for v in frontier:
         for place in range(incident_pointer[v], incident_pointer[v + 1]):
             edge = incident[place]
-            if state[edge] != is_kept and state[edge] != is_reached:
+            # Below zero: left out by an earlier hop.
+            if state[edge] != is_kept and state[edge] != is_reached and rough[edge] >= 0:
                 state[edge] = is_reached
                 kept[num_kept] = edge
                 num_kept += 1
@@ -252,8 +284,8 @@ def _onward(
     count = 0
     for edge in fresh:
         for place in range(member_pointer[edge], member_pointer[edge + 1]):
-            if visited[member[place]] != stamp:
-                visited[member[place]] = stamp
-                frontier[count] = member[place]
-                count += 1
+            v = member[place]
+            frontier[count] = v
+            count += visited[v] != stamp
+            visited[v] = stamp
     return count

@@ -49,8 +49,8 @@ class RoughProducts:
         """
         step = max(1, _WORKSPACE // max(len(vectors), 1))
         if len(questions) < _FEW:
-            near, error = _of_few(questions, vectors)
-            yield 0, torch.from_numpy(near).to(torch.bfloat16).view(torch.int16).numpy(), error
+            few, error = _of_few(questions, vectors)
+            yield 0, torch.from_numpy(few).to(torch.bfloat16).view(torch.int16).numpy(), error
             return
         rows, asked = self._kept(vectors), _rounded(questions, self._type)
         error = rows.lost + asked.lost + _SUM
