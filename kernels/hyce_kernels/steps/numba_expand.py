@@ -1,7 +1,9 @@
 """Frontier expansion under a budget as loops, a thread a question. See `contract.Steps.expand`.
 
-The thread walks on products that may be a little off and computes a similarity exactly only where it decides: at the
-edge of the budget, and among the best.
+The thread walks on scores that may be a little off and computes a similarity exactly only where it decides: at the
+edge of the budget, and among the best. Where a frontier touches much of the corpus, it goes the other way round: from
+the best hyperedges down, asking of each whether it was reached, until there are as many as are wanted. What an earlier
+hop left out is asked again, and left out again: the border only rises.
 """
 
 from __future__ import annotations
@@ -9,14 +11,16 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, prange
 
+from hyce_kernels.steps.numba_border import BINS, take, write
 from hyce_kernels.steps.numba_rows import bounds_of
-from hyce_kernels.steps.numba_scores import similarity
 
 _EPSILON = 1e-12
-
-
-# Bins of a score, which lies between 0 and 1, to find a border without sorting.
-_BINS = 4096
+# Scores that are looked at to guess how many lie above another, and what the guess leaves room for.
+_SAMPLE, _ROOM = 2048, 16
+# Above zero, and lost in any sum.
+_TINY = np.float32(1e-30)
+# Scores that are passed over together where all are too low.
+_BLOCK = 64
 
 
 @njit(cache=True, nogil=True, parallel=True)
@@ -44,78 +48,231 @@ def expand(
     """Writes the best of the questions from number `first` on, best first, into best, score [Q, keep].
 
     Args:
-        near: products that are at most half of `margin` off [T, E].
+        near: products that are at most half of `margin` off [T, E] float32; overwritten with rough scores.
         count, cut: how many each question has, and whether the budget left any out [Q].
     """
-    num_edges, num_entities = len(member_pointer) - 1, len(incident_pointer) - 1
+    num_edges, num_entities, keep = len(member_pointer) - 1, len(incident_pointer) - 1, best.shape[1]
     entry_bounds = bounds_of(entry_segment, len(questions))
     for thread in prange(threads):
         # A stamp is the number of a question and hop: nothing is ever cleared, and nothing allocated in the loop. Small
         # numbers, since this is a walk through memory: what fits in the cache decides.
         state, visited = np.zeros(num_edges, dtype=np.int32), np.zeros(num_entities, dtype=np.int32)
-        frontier = np.empty(num_entities, dtype=np.int32)
-        kept, work = np.empty(num_edges, dtype=np.int32), np.empty(num_edges, dtype=np.int32)
-        share, rough = np.zeros(num_edges), np.empty(num_edges)
+        frontier = np.empty(num_entities + 1, dtype=np.int32)
+        kept, work = np.empty(num_edges, dtype=np.int32), np.empty(num_edges + 1, dtype=np.int32)
+        share, sample = np.zeros(num_edges), np.empty(BINS + 1, dtype=np.int32)
         for local in range(thread, len(near), threads):
-            number, stamp = first + local, (local + 1) * (hops + 2)
+            number, stamp, rough = first + local, (local + 1) * (hops + 2), near[local]
             question, is_kept = questions[number], stamp + hops + 1
             entries = entry[entry_bounds[number] : entry_bounds[number + 1]]
             frontier[: len(entries)] = entries
             visited[entries] = stamp
-            num_frontier, num_kept = len(entries), 0
+            _begin(
+                entries, incident_pointer, incident, member_pointer, member, visited, stamp, beta, margin, share, rough
+            )
+            stride = _sampled(rough, sample)
+            num_frontier, num_kept, is_cut = len(entries), 0, False
             for hop in range(hops):
-                every = _reach(
-                    frontier[:num_frontier], incident_pointer, incident, state, stamp + hop, is_kept, kept, num_kept
-                )
-                _score(
-                    kept[num_kept:every], member_pointer, member, visited, stamp, hop, near[local], beta, share, rough
-                )
-                num_old, num_kept = num_kept, every
-                if every > budget:
-                    cut[number] = True
+                # Nothing goes on from the last hop but what is wanted in the end, and few ask what was reached.
+                is_end = is_cut and hop == hops - 1
+                wanted = keep if is_end else budget
+                if is_end or _is_wide(frontier[:num_frontier], incident_pointer, num_edges // 4 + wanted):
+                    every, num_old = _from_the_best(
+                        rough, sample, stride, wanted, margin, member_pointer, member, incident_pointer, incident,
+                        visited, stamp, state, is_kept, is_end, kept, num_kept, work,
+                    )  # fmt: skip
+                else:
+                    num_old = num_kept
+                    every = _reach(
+                        frontier[:num_frontier], incident_pointer, incident, rough, state, stamp + hop, is_kept, kept,
+                        num_kept,
+                    )  # fmt: skip
+                num_kept = every
+                if every > wanted:
+                    is_cut = True
                     state[kept[:num_old]] = 0
                     # The old ones that stay come first.
-                    num_kept, num_old = _take(
-                        kept, num_old, every, budget, share, rough, question, vectors, beta, margin, work
+                    num_kept, num_old = take(
+                        kept, num_old, every, wanted, share, rough, question, vectors, beta, margin, work
                     )
                 state[kept[:num_kept]] = is_kept
-                num_frontier = _onward(kept[num_old:num_kept], member_pointer, member, visited, stamp, frontier)
-            count[number] = min(best.shape[1], num_kept)
-            _take(kept, 0, num_kept, count[number], share, rough, question, vectors, beta, margin, work)
-            _write(kept[: count[number]], share, question, vectors, beta, best[number], score[number])
+                if hop < hops - (2 if is_cut else 1):
+                    num_frontier = _onward(kept[num_old:num_kept], member_pointer, member, visited, stamp, frontier)
+            cut[number], count[number] = is_cut, min(keep, num_kept)
+            take(kept, 0, num_kept, count[number], share, rough, question, vectors, beta, margin, work)
+            write(kept[: count[number]], share, question, vectors, beta, best[number], score[number])
+            _forget(entries, incident_pointer, incident, share)
+
+
+@njit(cache=True, nogil=True)
+def _begin(
+    entries: np.ndarray, incident_pointer: np.ndarray, incident: np.ndarray, member_pointer: np.ndarray,
+    member: np.ndarray, visited: np.ndarray, stamp: int, beta: float, margin: float, share: np.ndarray,
+    rough: np.ndarray,
+) -> None:  # fmt: skip
+    """Products become scores. Only the first hop meets hyperedges that hold entries: their share of them.
+
+    Zero is left to those that surely score nothing: there may be many, and none of them has to be looked at again.
+    """
+    part, below = np.float32(1 - beta), np.float32(-margin)
+    for edge in range(len(rough)):
+        alike = min(np.float32(1), max(_TINY, rough[edge]))
+        rough[edge] = part * alike if rough[edge] >= below else np.float32(0)
+    for v in entries:
+        for place in range(incident_pointer[v], incident_pointer[v + 1]):
+            edge = incident[place]
+            if share[edge] == 0:
+                first, last = member_pointer[edge], member_pointer[edge + 1]
+                held = 0
+                for one in range(first, last):
+                    held += visited[member[one]] == stamp
+                share[edge] = held / (last - first + _EPSILON)
+                rough[edge] += beta * share[edge]
+
+
+@njit(cache=True, nogil=True)
+def _forget(entries: np.ndarray, incident_pointer: np.ndarray, incident: np.ndarray, share: np.ndarray) -> None:
+    for v in entries:
+        share[incident[incident_pointer[v] : incident_pointer[v + 1]]] = 0
+
+
+@njit(cache=True, nogil=True)
+def _is_wide(frontier: np.ndarray, incident_pointer: np.ndarray, limit: int) -> bool:
+    """Whether the frontier has more than so many incidences."""
+    total = 0
+    for v in frontier:
+        total += incident_pointer[v + 1] - incident_pointer[v]
+        if total > limit:
+            return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def _sampled(rough: np.ndarray, sample: np.ndarray) -> int:
+    """Counts every so manieth score into bins; returns how manieth."""
+    stride = max(1, len(rough) // _SAMPLE)
+    sample[:] = 0
+    for edge in range(0, len(rough), stride):
+        sample[int(rough[edge] * BINS)] += 1
+    return stride
+
+
+@njit(cache=True, nogil=True)
+def _score_at(sample: np.ndarray, rank: int) -> float:
+    """A score that about so many of the sample reach; 0 where it has fewer."""
+    place = BINS
+    seen = sample[place]
+    while seen < rank and place > 0:
+        place -= 1
+        seen += sample[place]
+    return place / BINS
+
+
+@njit(cache=True, nogil=True)
+def _from_the_best(
+    rough: np.ndarray, sample: np.ndarray, stride: int, k: int, margin: float, member_pointer: np.ndarray,
+    member: np.ndarray, incident_pointer: np.ndarray, incident: np.ndarray, visited: np.ndarray, stamp: int,
+    state: np.ndarray, is_kept: int, is_end: bool, kept: np.ndarray, num_kept: int, work: np.ndarray,
+) -> tuple[int, int]:  # fmt: skip
+    """Leaves in kept those that may be among the k best of the kept ones and those reached now, old ones first.
+
+    Returns:
+        (how many, how many old): more than k where, and only where, there are more than k to choose from.
+    """
+    aim, above, least, found = k + k // 4, -1, 1.0, 0
+    while above <= k and least > 0:
+        # As many more as the last time found too few.
+        aim = aim if above < 0 else aim + max(_ROOM + aim // 4, aim * (k - above) // max(above, 1))
+        least = _score_at(sample, aim // stride + _ROOM)
+        found = _rows_from(rough, np.float32(least - margin), work)
+        found = _reached_of(
+            work, found, member_pointer, member, incident_pointer, incident, visited, stamp, state, is_kept, is_end
+        )
+        above = 0
+        for place in range(found):
+            above += rough[work[place]] >= least
+        for place in range(num_kept):
+            above += rough[kept[place]] >= least
+    old = 0
+    for place in range(num_kept):
+        edge = kept[place]
+        if rough[edge] >= least - margin:
+            kept[old] = edge
+            old += 1
+        else:
+            state[edge] = 0
+    kept[old : old + found] = work[:found]
+    return old + found, old
+
+
+@njit(cache=True, nogil=True)
+def _rows_from(rough: np.ndarray, border: float, rows: np.ndarray) -> int:
+    """Writes those that score at least `border` into rows; returns how many."""
+    found = 0
+    for start in range(0, len(rough), _BLOCK):
+        block = rough[start : start + _BLOCK]
+        some = 0
+        for score in block:
+            some += score >= border
+        if some:
+            for place in range(len(block)):
+                # Written in any case, and kept if it counts: no guess of the processor can go wrong.
+                rows[found] = start + place
+                found += block[place] >= border
+    return found
+
+
+@njit(cache=True, nogil=True)
+def _reached_of(
+    edges: np.ndarray, count: int, member_pointer: np.ndarray, member: np.ndarray, incident_pointer: np.ndarray,
+    incident: np.ndarray, visited: np.ndarray, stamp: int, state: np.ndarray, is_kept: int, is_end: bool,
+) -> int:  # fmt: skip
+    """Leaves in front those of the first `count` that are reached and not kept yet; returns how many.
+
+    At the end, the members of the newest hyperedges were not marked as visited: whoever shares one is reached.
+    """
+    found = 0
+    for place in range(count):
+        edge = edges[place]
+        if state[edge] == is_kept:
+            continue
+        members, is_reached = member[member_pointer[edge] : member_pointer[edge + 1]], False
+        for v in members:
+            if visited[v] == stamp:
+                is_reached = True
+                break
+        if is_end and not is_reached:
+            is_reached = _touches(members, incident_pointer, incident, state, is_kept)
+        edges[found] = edge
+        found += is_reached
+    return found
+
+
+@njit(cache=True, nogil=True)
+def _touches(
+    members: np.ndarray, incident_pointer: np.ndarray, incident: np.ndarray, state: np.ndarray, is_kept: int
+) -> bool:
+    for v in members:
+        for place in range(incident_pointer[v], incident_pointer[v + 1]):
+            if state[incident[place]] == is_kept:
+                return True
+    return False
 
 
 @njit(cache=True, nogil=True)
 def _reach(
-    frontier: np.ndarray, incident_pointer: np.ndarray, incident: np.ndarray, state: np.ndarray, is_reached: int,
-    is_kept: int, kept: np.ndarray, num_kept: int,
+    frontier: np.ndarray, incident_pointer: np.ndarray, incident: np.ndarray, rough: np.ndarray, state: np.ndarray,
+    is_reached: int, is_kept: int, kept: np.ndarray, num_kept: int,
 ) -> int:  # fmt: skip
     """Adds the hyperedges around the frontier that are not kept yet; returns how many there are then."""
     for v in frontier:
         for place in range(incident_pointer[v], incident_pointer[v + 1]):
             edge = incident[place]
-            if state[edge] != is_kept and state[edge] != is_reached:
+            # Below zero: left out by an earlier hop.
+            if state[edge] != is_kept and state[edge] != is_reached and rough[edge] >= 0:
                 state[edge] = is_reached
                 kept[num_kept] = edge
                 num_kept += 1
     return num_kept
-
-
-@njit(cache=True, nogil=True)
-def _score(
-    edges: np.ndarray, member_pointer: np.ndarray, member: np.ndarray, visited: np.ndarray, stamp: int, hop: int,
-    near: np.ndarray, beta: float, share: np.ndarray, rough: np.ndarray,
-) -> None:  # fmt: skip
-    """The share of each hyperedge's entities that are entries, which only the first hop meets, and its rough score."""
-    for edge in edges:
-        share[edge] = 0.0
-        if hop == 0:
-            first, last = member_pointer[edge], member_pointer[edge + 1]
-            held = 0
-            for one in range(first, last):
-                held += visited[member[one]] == stamp
-            share[edge] = held / (last - first + _EPSILON)
-        rough[edge] = beta * share[edge] + (1 - beta) * min(1.0, max(0.0, near[edge]))
 
 
 @njit(cache=True, nogil=True)
@@ -127,80 +284,8 @@ def _onward(
     count = 0
     for edge in fresh:
         for place in range(member_pointer[edge], member_pointer[edge + 1]):
-            if visited[member[place]] != stamp:
-                visited[member[place]] = stamp
-                frontier[count] = member[place]
-                count += 1
+            v = member[place]
+            frontier[count] = v
+            count += visited[v] != stamp
+            visited[v] = stamp
     return count
-
-
-@njit(cache=True, nogil=True)
-def _exact(edge: int, share: float, question: np.ndarray, vectors: np.ndarray, beta: float) -> float:
-    alike = np.zeros(1, dtype=vectors.dtype)
-    if vectors.shape[1]:
-        # Rounded to the type of the vectors, as `pair_products` does.
-        alike[0] = similarity(question, vectors[edge])
-    return beta * share + (1 - beta) * np.float64(alike[0])
-
-
-@njit(cache=True, nogil=True)
-def _border(edges: np.ndarray, rough: np.ndarray, k: int) -> tuple[float, float]:
-    """Between which two numbers the k-th best rough score lies."""
-    bins = np.zeros(_BINS + 1, dtype=np.int64)
-    for edge in edges:
-        bins[int(rough[edge] * _BINS)] += 1
-    place = _BINS
-    seen = bins[place]
-    while seen < k:
-        place -= 1
-        seen += bins[place]
-    return place / _BINS, (place + 1) / _BINS
-
-
-@njit(cache=True, nogil=True)
-def _take(
-    kept: np.ndarray, num_old: int, num_edges: int, k: int, share: np.ndarray, rough: np.ndarray, question: np.ndarray,
-    vectors: np.ndarray, beta: float, margin: float, work: np.ndarray,
-) -> tuple[int, int]:  # fmt: skip
-    """Leaves exactly the k best edges in kept, ties by lower id, old ones first; returns (how many, how many old)."""
-    if num_edges <= k:
-        return num_edges, num_old
-    if k == 0:
-        return 0, 0
-    low, high = _border(kept[:num_edges], rough, k)
-    sure, unsure = 0, 0
-    for place in range(num_edges):
-        sure += rough[kept[place]] > high + margin
-        if low - margin <= rough[kept[place]] <= high + margin:
-            work[unsure] = kept[place]
-            unsure += 1
-    # Ranked as 32-bit numbers, ties by lower id: by id first, then by a stable sort.
-    near_border = np.sort(work[:unsure])
-    falling = np.empty(unsure, dtype=np.float32)
-    for place in range(unsure):
-        falling[place] = -np.float32(_exact(near_border[place], share[near_border[place]], question, vectors, beta))
-    order = np.argsort(falling, kind="mergesort")
-    # A rough score no edge has marks those that go.
-    for place in range(k - sure, unsure):
-        rough[near_border[order[place]]] = -1.0
-    total, old = 0, 0
-    for place in range(num_edges):
-        if rough[kept[place]] >= low - margin:
-            kept[total] = kept[place]
-            total += 1
-            old += place < num_old
-    return total, old
-
-
-@njit(cache=True, nogil=True)
-def _write(
-    edges: np.ndarray, share: np.ndarray, question: np.ndarray, vectors: np.ndarray, beta: float, best: np.ndarray,
-    score: np.ndarray,
-) -> None:  # fmt: skip
-    edges = np.sort(edges)
-    exact = np.empty(len(edges), dtype=np.float64)
-    for place in range(len(edges)):
-        exact[place] = _exact(edges[place], share[edges[place]], question, vectors, beta)
-    order = np.argsort(-exact.astype(np.float32), kind="mergesort")
-    for place in range(len(edges)):
-        best[place], score[place] = edges[order[place]], exact[order[place]]
