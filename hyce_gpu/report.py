@@ -95,6 +95,10 @@ def show_store(store: str, manifest: Mapping[str, Any], out: Console) -> None:
     out.print(Text(f"  encoder    {visible(str(encoder['name']))}, {encoder['dimension']} numbers"))
     extractor = ", ".join(f"{name} {value}" for name, value in manifest["extractor"].items())
     out.print(Text(f"  extractor  {visible(extractor)}"))
+    for name, index in manifest.get("indexes", {}).items():
+        recall = index.get("recall")
+        told = f", finds {recall['of_flat']:.3f} of the {recall['k']} nearest" if recall else ", looks at every row"
+        out.print(Text(f"  index of {name}: {index['kind']}{told}"))
     total = sum(entry["bytes"] for entry in manifest["files"].values())
     out.print(Text(f"  files      {total:,} bytes"))
     for name, entry in sorted(manifest["files"].items(), key=lambda item: -item[1]["bytes"]):

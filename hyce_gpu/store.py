@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import torch
 
 from hyce_gpu import tables
@@ -64,14 +65,16 @@ def write_store(writer: StoreWriter, contents: Contents, manifest: Mapping[str, 
         "relations": sum(len(edge.relations) for edge in merged.hyperedges), "alias_merges": len(merged.merges),
         "hyperedges_too_small": merged.too_small, "terms": len(contents.provenance.vocabulary),
     }  # fmt: skip
-    with writer.generation({"counts": counts, **manifest}) as draft:
+    arrays = _new_arrays(contents)
+    indexes = {name: VectorIndex.build(vectors) for name, vectors in _indexed(arrays).items()}
+    described = {name: index.described() for name, index in indexes.items()}
+    with writer.generation({"counts": counts, "indexes": described, **manifest}) as draft:
         for name, table in _tables(contents).items():
             write_table(table, table_file(draft, name))
-        arrays = _new_arrays(contents)
         for name, array in arrays.items():
             np.save(draft / f"{name}.npy", array)
-        for name, vectors in _indexed(arrays).items():
-            VectorIndex.build(vectors).write(draft / f"{name}.faiss")
+        for name, index in indexes.items():
+            index.write(draft / f"{name}.faiss")
         write_records(contents.records, draft / "records.jsonl")
 
 
@@ -185,7 +188,12 @@ class Store:
     def names_and_aliases(self) -> tuple[list[str], list[list[str]]]:
         """Canonical name and alias spellings of each entity."""
         entities = self._tables["entities"]
-        return entities.column("canonical").to_pylist(), entities.column("aliases").to_pylist()
+        aliases: list[list[str]] = [[]] * len(entities)
+        # Few have any, and lists of lists are slow to read.
+        having = pc.indices_nonzero(pc.list_value_length(entities.column("aliases")))
+        for entity, names in zip(having.to_pylist(), entities.column("aliases").take(having).to_pylist(), strict=True):
+            aliases[entity] = names
+        return entities.column("canonical").to_pylist(), aliases
 
     def hyperedge(self, number: int) -> dict[str, Any]:
         """A row of the hyperedge table: segment, confidence, time, reliability, relations, sources."""
