@@ -9,7 +9,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,13 @@ from hyce_gpu import encoders, tables
 from hyce_gpu.accounts import Accounts
 from hyce_gpu.atomic import atomic_text
 from hyce_gpu.config import IndexConfig
+from hyce_gpu.decisions import Decision, decision
 from hyce_gpu.devices import choose_device
 from hyce_gpu.indexing import LEDGER, Extraction, build, extractions_file, set_aside_failed
 from hyce_gpu.ledger import Ledger
 from hyce_gpu.progress import say
 from hyce_gpu.schema import Chunk, Document, ExtractionRecord
+from hyce_gpu.store_decisions import DECISIONS
 from hyce_gpu.store_files import CACHE, StoreWriter, current_generation, writing
 from hyce_gpu.store_parts import PARSE_ERRORS, read_own_records
 from hyce_gpu.verify import (
@@ -32,6 +34,7 @@ from hyce_gpu.verify import (
     CURRENT,
     DOCUMENTS,
     MANIFEST,
+    MERGES,
     OTHER_FORMAT,
     RECORDS,
     SOURCES,
@@ -104,11 +107,12 @@ def _rebuild(
         return [], [*lost.values(), *waiting]
     vectors, described, config, notes = _as_described(generation, damaged, encoder, device)
     ledger = _ledger_of(extraction.records) if LEDGER in damaged else _ledger_before(root)
-    extraction = Extraction(extraction.documents, extraction.chunks, extraction.records, described)
+    decided, told = _decisions(generation, damaged)
+    extraction = replace(extraction, described=described, decisions=decided)
     say(f"repair: building {len(damaged):,} damaged parts again from {', '.join(SOURCES)}")
     build(writer, extraction, vectors, config, Accounts(), ledger)
     done = [f"{finding.part} from {finding.rebuilt_from}" for finding in findings]
-    return list(dict.fromkeys(done + notes)), [str(finding) for finding in verify(root)]
+    return list(dict.fromkeys(done + notes + told)), [str(finding) for finding in verify(root)]
 
 
 def _sources(generation: Path, damaged: Collection[str]) -> tuple[Extraction | None, dict[str, str]]:
@@ -133,6 +137,24 @@ def _sources(generation: Path, damaged: Collection[str]) -> tuple[Extraction | N
     if not chunks:
         return None, {RECORDS: f"{RECORDS} does not fit {DOCUMENTS}: {_lost(RECORDS, generation)}"}
     return Extraction(documents, chunks, records, {}), {}
+
+
+def _decisions(generation: Path, damaged: Collection[str]) -> tuple[tuple[Decision, ...], list[str]]:
+    """What was decided about names, and what can no longer be told of it."""
+
+    def usable(name: str) -> bool:
+        return name not in damaged and (MANIFEST not in damaged or _can_be_read(generation / name))
+
+    if not (generation / DECISIONS).exists() and DECISIONS not in damaged:
+        return (), []
+    found = usable(DECISIONS) and _tried(lambda: list(tables.decisions_of(pq.read_table(generation / DECISIONS))))
+    if found:
+        return tuple(found), []
+    if not usable(MERGES):
+        return (), [f"{DECISIONS} and {MERGES} are damaged: all decisions about names are lost"]
+    merges = [one for one in tables.merges_of(pq.read_table(generation / MERGES)) if not one.alias]
+    told = f"{DECISIONS}: {len(merges):,} joins of names are known from {MERGES}; which names to keep apart is lost"
+    return tuple(decision(one.first, one.second) for one in merges), [told]
 
 
 def _can_be_read(path: Path) -> bool:

@@ -1,13 +1,14 @@
-"""Nouns ↔ Arrow tables: documents, chunks, entities, hyperedges and merges as Parquet columns."""
+"""Nouns ↔ Arrow tables: documents, chunks, entities, hyperedges, merges and decisions as Parquet columns."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
 
+from hyce_gpu.decisions import Decision
 from hyce_gpu.merge import AliasMerge, Entity, Hyperedge, representation
 from hyce_gpu.schema import Chunk, Document, Relation, Source
 
@@ -40,6 +41,7 @@ HYPEREDGES = pa.schema(
 )  # fmt: skip
 TERMS = pa.schema({"word": pa.string()})
 MERGES = pa.schema({"first": pa.string(), "second": pa.string(), "alias": pa.string()})
+DECISIONS = pa.schema({"first": pa.string(), "second": pa.string(), "verdict": pa.string()})
 
 
 def documents_table(documents: Sequence[Document]) -> pa.Table:
@@ -105,6 +107,18 @@ def hyperedges_table(hyperedges: Sequence[Hyperedge]) -> pa.Table:
 
 def merges_table(merges: Sequence[AliasMerge]) -> pa.Table:
     return pa.Table.from_pylist([vars(merge) for merge in merges], MERGES)
+
+
+def merges_of(table: pa.Table) -> list[AliasMerge]:
+    return [AliasMerge(**row) for row in table.to_pylist()]
+
+
+def decisions_table(decisions: Iterable[Decision]) -> pa.Table:
+    return pa.Table.from_pylist([vars(one) for one in sorted(set(decisions))], DECISIONS)
+
+
+def decisions_of(table: pa.Table) -> tuple[Decision, ...]:
+    return tuple(Decision(**row) for row in table.to_pylist())
 
 
 def relations_of(row: dict[str, Any]) -> tuple[Relation, ...]:

@@ -18,11 +18,12 @@ from hyce_gpu.errors import StoreError
 from hyce_gpu.indexing import LEDGER
 from hyce_gpu.ledger import Ledger
 from hyce_gpu.progress import Advance, progress
+from hyce_gpu.store_decisions import DECISIONS
 from hyce_gpu.store_files import FORMAT, current_generation, manifest_checksum
 from hyce_gpu.store_parts import ARRAYS, SCHEMAS, Problem
 
 CURRENT, MANIFEST, RECORDS = "CURRENT", "manifest.json", "records.jsonl"
-DOCUMENTS, CHUNKS = "documents.parquet", "chunks.parquet"
+DOCUMENTS, CHUNKS, MERGES = "documents.parquet", "chunks.parquet", "merges.parquet"
 # What everything else in a generation follows from.
 SOURCES = (DOCUMENTS, CHUNKS, RECORDS)
 # What no repair can do anything about: another version's store is not a damaged one.
@@ -30,7 +31,8 @@ OTHER_FORMAT = "the store format"
 
 _NEEDED = (*(f"{name}.parquet" for name in SCHEMAS), *(f"{name}.npy" for name in ARRAYS), "entities.faiss", RECORDS)
 _REBUILT_FROM = {
-    DOCUMENTS: "", RECORDS: "", OTHER_FORMAT: "", CHUNKS: f"{DOCUMENTS} and {RECORDS}",
+    DOCUMENTS: "", RECORDS: "", OTHER_FORMAT: "", DECISIONS: f"{MERGES}, without those that keep names apart",
+    CHUNKS: f"{DOCUMENTS} and {RECORDS}",
     CURRENT: "the generations that are there", LEDGER: RECORDS,
 }  # fmt: skip
 _BLOCK = 1 << 20
