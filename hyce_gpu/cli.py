@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hyce_gpu.cli_entities import entities
 from hyce_gpu.cli_options import (
     DONE_WITH_FAILURES,
     CacheOption,
@@ -47,6 +48,7 @@ app = typer.Typer(
 
 app.add_typer(store_commands)
 app.add_typer(tools)
+app.add_typer(entities, name="entities", help="Which names are one entity: proposals, decisions, and their undoing.")
 
 
 @app.command()

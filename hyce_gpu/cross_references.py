@@ -14,8 +14,11 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
+from hyce_gpu import tables
+from hyce_gpu.decisions import Verdicts, decision
+from hyce_gpu.errors import InputError
 from hyce_gpu.progress import progress
-from hyce_gpu.store_parts import ARRAYS, SCHEMAS, Check, Parts, Problem, guarded, read_parts
+from hyce_gpu.store_parts import ARRAYS, OPTIONAL, SCHEMAS, Check, Parts, Problem, guarded, read_parts
 from hyce_gpu.table_files import table_file
 from hyce_gpu.vector_index import FLAT_UP_TO, VectorIndex
 
@@ -51,14 +54,17 @@ def check_contents(generation: Path, manifest: Mapping[str, Any], sound: Collect
 
 def _with_file(problem: Problem, generation: Path) -> Problem:
     """Checks name a table without the suffix, which depends on the store's format."""
-    is_table = problem.part in SCHEMAS
+    is_table = problem.part in (*SCHEMAS, *OPTIONAL)
     return replace(problem, part=table_file(generation, problem.part).name) if is_table else problem
 
 
 def _counts(parts: Parts) -> Iterator[Problem]:
     """The manifest's counts. Names are counts, values are the part that is counted and how many it holds."""
     found = {name: table.num_rows for name, table in parts.table.items()}
-    found["alias_merges"] = found.pop("merges")
+    found["alias_merges"] = pc.sum(pc.not_equal(parts.table["merges"]["alias"], "")).as_py() or 0
+    del found["merges"]
+    # Not every store has decisions, so no manifest counts them.
+    found.pop("decisions", None)
     found["incidences"] = len(parts.array["member"])
     found["relations"] = int(pc.sum(pc.list_value_length(parts.table["hyperedges"]["relations"])).as_py() or 0)
     found["bare_chunks"] = len(parts.array["passage"]) - found["hyperedges"]
@@ -125,6 +131,26 @@ def _names(parts: Parts) -> Iterator[Problem]:
         distinct = len(pc.unique(values))
         if distinct != len(values) or values.null_count:
             yield Problem(table, f"each {column} once", f"{distinct:,} in {len(values):,} rows")
+
+
+def _decisions(parts: Parts) -> Iterator[Problem]:
+    """Each a verdict on two canonical names in order, once, and together without contradiction."""
+    rows = parts.table["decisions"].to_pylist()
+    yield from _all_hold("decisions", "verdicts on two names in order", list(map(_is_decision, rows)))
+    found = tables.decisions_of(parts.table["decisions"])
+    if list(found) != sorted(set(found)):
+        yield Problem("decisions", "each decision once, in order", "others")
+    try:
+        Verdicts(found)
+    except InputError as error:
+        yield Problem("decisions", "decisions that go together", str(error))
+
+
+def _is_decision(row: Mapping[str, Any]) -> bool:
+    try:
+        return vars(decision(row["first"], row["second"], row["verdict"])) == row
+    except InputError:
+        return False
 
 
 def _chunk_places(parts: Parts) -> Iterator[Problem]:
@@ -240,6 +266,7 @@ _CHECKS: tuple[tuple[str, tuple[str, ...], Check], ...] = (
      _pointers("term_pointer", "term", lambda parts: parts.table["terms"].num_rows)),
     ("passage.npy", (*_EVERY_NUMBER, "hyperedges", "chunks", "entities"), _rows),
     ("entities", ("documents", "chunks", "entities", "terms"), _names),
+    ("decisions", ("decisions",), _decisions),
     ("chunks", ("documents", "chunks"), _chunk_places),
     ("hyperedges", ("documents", "chunks", "hyperedges"), _sources),
     *((f"{name}.npy", (name,), _vectors(name)) for name in INDEXED.values()),

@@ -14,6 +14,7 @@ from hyce_serving.encoder import Encoder
 from hyce_gpu.accounts import Accounts, Stage
 from hyce_gpu.chunking import chunk_documents
 from hyce_gpu.config import IndexConfig
+from hyce_gpu.decisions import Decision
 from hyce_gpu.encoders import identity
 from hyce_gpu.extract import Extractor
 from hyce_gpu.extract.records import read_records
@@ -25,6 +26,7 @@ from hyce_gpu.provenance import provenance, titled
 from hyce_gpu.readers import read_corpus
 from hyce_gpu.schema import Chunk, Document, ExtractionRecord
 from hyce_gpu.store import Contents, Store, write_store
+from hyce_gpu.store_decisions import decisions_left
 from hyce_gpu.store_files import CACHE, StoreWriter, writing
 from hyce_gpu.units import FinishedUnits, unit_key
 
@@ -48,6 +50,8 @@ class Extraction:
     records: Sequence[ExtractionRecord]
     # Of the extractor, for the manifest.
     described: Mapping[str, Any]
+    # What people decided about names.
+    decisions: Sequence[Decision] = ()
 
 
 def index_corpus(
@@ -61,6 +65,8 @@ def index_corpus(
     release: Callable[[], object] = lambda: None,
 ) -> IndexReport:
     """Builds the store at `root` from the documents in `corpus`.
+
+    The decisions about names of a store that is there stay.
 
     Args:
         extractor: turns chunks into records; None where `records_file` holds them already.
@@ -79,18 +85,19 @@ def index_corpus(
         account.units = len(documents)
     say(f"read: {len(documents):,} documents, {len(ledger):,} set aside")
     with writing(root) as writer:
+        decided = decisions_left(root)
         if extractor is None:
             assert records_file is not None
             with accounts.stage("extract") as account:
                 chunks, records = read_records(records_file, documents, ledger)
                 account.units = len(records)
-            extraction = Extraction(documents, chunks, records, {"name": "records", "file": records_file.name})
+            extraction = Extraction(documents, chunks, records, {"name": "records", "file": records_file.name}, decided)
         else:
             chunks = _chunk(documents, encoder, config, accounts)
             with accounts.stage("extract") as account, FinishedUnits(extractions_file(cache or root / CACHE)) as units:
                 records = extract_chunks(chunks, extractor, units, account)
             described = {"name": extractor.name, **extractor.describe()}
-            extraction = Extraction(documents, chunks, records, described)
+            extraction = Extraction(documents, chunks, records, described, decided)
             set_aside_failed(records, ledger)
         release()
         return build(writer, extraction, encoder, asdict(config), accounts, ledger)
@@ -126,7 +133,7 @@ def build(
 ) -> IndexReport:
     """Merges, embeds and writes what was extracted, and the ledger beside it; `known` texts keep their vectors."""
     with accounts.stage("merge") as account:
-        merged = merge(extraction.records)
+        merged = merge(extraction.records, extraction.decisions)
         account.units = len(merged.hyperedges)
     with accounts.stage("embed") as account:
         contents = _embed(extraction, merged, encoder, known or KnownVectors({}), account)
@@ -196,5 +203,5 @@ def _embed(extraction: Extraction, merged: Merged, encoder: Encoder, known: Know
             vectors[name] = known.encode(part, encoder, advance, account)
     return Contents(
         extraction.documents, chunks, extraction.records, merged, origin,
-        vectors["entities"], vectors["hyperedges"], vectors["chunks"],
+        vectors["entities"], vectors["hyperedges"], vectors["chunks"], extraction.decisions,
     )  # fmt: skip

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from hyce_gpu.decisions import Decision, Verdicts
 from hyce_gpu.names import canonical_name
 from hyce_gpu.schema import ExtractedHyperedge, ExtractionRecord, Relation, Source
 
@@ -45,10 +46,11 @@ class Hyperedge:
 
 @dataclass(frozen=True)
 class AliasMerge:
-    """Two canonical names that an alias made one entity. Undone by passing the pair to `merge` as kept apart."""
+    """Two canonical names that became one entity. Undone by deciding that they are apart."""
 
     first: str
     second: str
+    # What joined them; "" where that was a decision.
     alias: str
 
 
@@ -61,15 +63,20 @@ class Merged:
     too_small: int
 
 
-def merge(records: Iterable[ExtractionRecord], keep_apart: Collection[frozenset[str]] = ()) -> Merged:
+def merge(records: Iterable[ExtractionRecord], decisions: Iterable[Decision] = ()) -> Merged:
     """Gives local records global ids, in the order of their first appearance.
 
     Args:
-        keep_apart: pairs of canonical names that no alias may join.
+        decisions: beat types and aliases; in any order. What they say of names that no record has changes nothing.
+
+    Raises:
+        InputError: the decisions contradict each other.
     """
     records = list(records)
     drafts = _collect(records)
-    owner, merges = _join_aliases(drafts, keep_apart)
+    clusters = _Clusters(drafts, Verdicts(decisions))
+    merges = (*clusters.join_decided(), *_join_aliases(drafts, clusters))
+    owner = clusters.owner()
     ids, entities = _entities(drafts, owner)
     hyperedges, too_small = _hyperedges(records, ids, entities)
     return Merged(entities, hyperedges, merges, too_small)
@@ -126,15 +133,11 @@ def _collect(records: Sequence[ExtractionRecord]) -> dict[str, _Draft]:
     return drafts
 
 
-def _join_aliases(
-    drafts: dict[str, _Draft], keep_apart: Collection[frozenset[str]]
-) -> tuple[dict[str, str], tuple[AliasMerge, ...]]:
-    """Which canonical name each one belongs to, and the merges that made it so."""
+def _join_aliases(drafts: dict[str, _Draft], clusters: _Clusters) -> list[AliasMerge]:
     claims: dict[str, list[str]] = {}
     for key, draft in drafts.items():
         for alias in draft.aliases:
             claims.setdefault(alias, []).append(key)
-    clusters = _Clusters(drafts, keep_apart)
     merges = []
     for alias, claimants in claims.items():
         # A name that is an entity's own may stand for that entity, but never joins two others through it.
@@ -142,28 +145,46 @@ def _join_aliases(
             continue
         first, *rest = [alias, *claimants] if alias in drafts else claimants
         merges += [AliasMerge(first, other, alias) for other in rest if clusters.join(first, other)]
-    return clusters.owner(), tuple(merges)
+    return merges
 
 
 class _Clusters:
-    """Canonical names that stand for one entity; members of a cluster agree in type and none is kept apart."""
+    """Canonical names that stand for one entity; only decisions join types that differ, and none is kept apart."""
 
-    def __init__(self, drafts: dict[str, _Draft], keep_apart: Collection[frozenset[str]]) -> None:
+    def __init__(self, drafts: dict[str, _Draft], verdicts: Verdicts) -> None:
         self._of = {key: [key] for key in drafts}
         self._drafts = drafts
-        self._apart = set(keep_apart)
+        self._verdicts = verdicts
+
+    def join_decided(self) -> list[AliasMerge]:
+        classes: dict[str, list[str]] = {}
+        for key in self._drafts:
+            classes.setdefault(self._verdicts.class_of(key), []).append(key)
+        merges = []
+        for first, *rest in classes.values():
+            for other in rest:
+                self._unite(self._of[first], self._of[other])
+                merges.append(AliasMerge(first, other, ""))
+        return merges
 
     def join(self, first: str, second: str) -> bool:
         left, right = self._of[first], self._of[second]
         if left is right:
             return False
-        types = {kind for key in (*left, *right) if (kind := self._drafts[key].known_type())}
-        if len(types) > 1 or any(frozenset((a, b)) in self._apart for a in left for b in right):
+        # A cluster that a decision made may have several types: one of them is enough.
+        types, others = self._types(left), self._types(right)
+        if (types and others and types.isdisjoint(others)) or self._verdicts.are_apart(left, right):
             return False
+        self._unite(left, right)
+        return True
+
+    def _unite(self, left: list[str], right: list[str]) -> None:
         left += right
         for key in right:
             self._of[key] = left
-        return True
+
+    def _types(self, cluster: Sequence[str]) -> set[str]:
+        return {kind for key in cluster if (kind := self._drafts[key].known_type())}
 
     def owner(self) -> dict[str, str]:
         """The name that was met most often stands for its cluster; the first seen where that ties."""

@@ -10,6 +10,7 @@ from hyce_serving.encoder import Encoder
 
 from hyce_gpu import encoders
 from hyce_gpu.accounts import Accounts
+from hyce_gpu.decisions import Verdicts
 from hyce_gpu.devices import choose_device
 from hyce_gpu.errors import InputError, OutputError
 from hyce_gpu.extract.spacy_extractor import SpacyExtractor
@@ -19,6 +20,7 @@ from hyce_gpu.ledger import Ledger
 from hyce_gpu.progress import say
 from hyce_gpu.schema import Chunk, Document, ExtractionRecord
 from hyce_gpu.store import Store
+from hyce_gpu.store_decisions import decisions_in
 from hyce_gpu.store_files import CACHE, writing
 from hyce_gpu.units import FinishedUnits
 
@@ -29,7 +31,8 @@ def merge_stores(roots: Sequence[Path], out: Path, encoder: str | None = None, d
     A document that several stores have counts once.
 
     Raises:
-        InputError: two stores have another document under one id, or were cut into chunks by other options.
+        InputError: two stores have another document under one id, or were cut into chunks by other options, or the
+            decisions of all of them contradict each other.
         StoreError: a store that cannot be read, or that has another encoder.
         OutputError: `out` is one of the stores, or cannot be written.
     """
@@ -45,6 +48,9 @@ def merge_stores(roots: Sequence[Path], out: Path, encoder: str | None = None, d
                 f"{store.root} was indexed with other options than {stores[0].root}; index one of them again"
             )
     documents, chunks, records = _gathered(stores)
+    decisions = tuple({one for store in stores for one in decisions_in(store)})
+    # Refused before anything is extracted.
+    Verdicts(decisions)
     say(f"merge: {len(documents):,} documents of {len(stores)} stores")
     with writing(out) as writer:
         accounts = Accounts()
@@ -58,7 +64,7 @@ def merge_stores(roots: Sequence[Path], out: Path, encoder: str | None = None, d
         ledger = Ledger()
         ledger.entries = [one for root in roots for one in Ledger.read(root / LEDGER) if one.stage == "read"]
         set_aside_failed(records, ledger)
-        extraction = Extraction(documents, chunks, records, described)
+        extraction = Extraction(documents, chunks, records, described, decisions)
         return build(writer, extraction, vectors, first["config"], accounts, ledger, KnownVectors.of(*stores))
 
 

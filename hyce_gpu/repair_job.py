@@ -9,7 +9,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,13 @@ from hyce_gpu import encoders, tables
 from hyce_gpu.accounts import Accounts
 from hyce_gpu.atomic import atomic_text
 from hyce_gpu.config import IndexConfig
+from hyce_gpu.decisions import Decision, decision
 from hyce_gpu.devices import choose_device
 from hyce_gpu.indexing import LEDGER, Extraction, build, extractions_file, set_aside_failed
 from hyce_gpu.ledger import Ledger
 from hyce_gpu.progress import say
 from hyce_gpu.schema import Chunk, Document, ExtractionRecord
+from hyce_gpu.store_decisions import DECISIONS
 from hyce_gpu.store_files import CACHE, StoreWriter, current_generation, writing
 from hyce_gpu.store_parts import PARSE_ERRORS, read_own_records
 from hyce_gpu.table_files import read_table, stem, table_file
@@ -32,6 +34,7 @@ from hyce_gpu.verify import (
     CURRENT,
     DOCUMENTS,
     MANIFEST,
+    MERGES,
     OTHER_FORMAT,
     RECORDS,
     SOURCES,
@@ -107,11 +110,12 @@ def _rebuild(
         return [], [*lost.values(), *waiting]
     vectors, described, config, notes = _as_described(generation, damaged, encoder, device)
     ledger = _ledger_of(extraction.records) if LEDGER in damaged else _ledger_before(root)
-    extraction = Extraction(extraction.documents, extraction.chunks, extraction.records, described)
+    decided, told = _decisions(generation, damaged)
+    extraction = replace(extraction, described=described, decisions=decided)
     say(f"repair: building {len(damaged):,} damaged parts again from {', '.join(SOURCES)}")
     build(writer, extraction, vectors, config, Accounts(), ledger)
     done = [f"{finding.part} from {finding.rebuilt_from}" for finding in findings]
-    return list(dict.fromkeys(done + notes)), [str(finding) for finding in verify(root)]
+    return list(dict.fromkeys(done + notes + told)), [str(finding) for finding in verify(root)]
 
 
 def _sources(generation: Path, damaged: Collection[str]) -> tuple[Extraction | None, dict[str, str]]:
@@ -141,6 +145,25 @@ def _sources(generation: Path, damaged: Collection[str]) -> tuple[Extraction | N
 
 def _file(generation: Path, name: str) -> Path:
     return generation / name if name == RECORDS else table_file(generation, stem(name))
+
+
+def _decisions(generation: Path, damaged: Collection[str]) -> tuple[tuple[Decision, ...], list[str]]:
+    """What was decided about names, and what can no longer be told of it."""
+    broken, there = set(map(stem, damaged)), _file(generation, DECISIONS).exists()
+
+    def usable(name: str) -> bool:
+        return stem(name) not in broken and (MANIFEST not in damaged or _can_be_read(_file(generation, name)))
+
+    if not there and stem(DECISIONS) not in broken:
+        return (), []
+    found = usable(DECISIONS) and _tried(lambda: list(tables.decisions_of(read_table(_file(generation, DECISIONS)))))
+    if found:
+        return tuple(found), []
+    if not usable(MERGES):
+        return (), [f"{DECISIONS} and {MERGES} are damaged: all decisions about names are lost"]
+    merges = [one for one in tables.merges_of(read_table(_file(generation, MERGES))) if not one.alias]
+    told = f"{DECISIONS}: {len(merges):,} joins of names are known from {MERGES}; which names to keep apart is lost"
+    return tuple(decision(one.first, one.second) for one in merges), [told]
 
 
 def _can_be_read(path: Path) -> bool:

@@ -27,6 +27,7 @@ from hyce_gpu.ledger import Ledger
 from hyce_gpu.progress import say
 from hyce_gpu.schema import Chunk, ExtractionRecord, Question
 from hyce_gpu.store import Store
+from hyce_gpu.store_decisions import decisions_in
 from hyce_gpu.store_files import CACHE, writing
 from hyce_gpu.units import FinishedUnits
 
@@ -68,7 +69,7 @@ def retry_index(
             records = extract_chunks(chunks, extractor, units, account, known)
         described = _described(store.manifest["extractor"], extractor)
         ledger = _ledger(root, chunks, records)
-        extraction = Extraction(store.documents(), chunks, records, described)
+        extraction = Extraction(store.documents(), chunks, records, described, decisions_in(store))
         return build(writer, extraction, vectors, store.manifest["config"], accounts, ledger)
 
 

@@ -17,6 +17,7 @@ import torch
 
 from hyce_gpu import tables
 from hyce_gpu.context import Passage
+from hyce_gpu.decisions import Decision
 from hyce_gpu.errors import StoreError
 from hyce_gpu.extract.records import record_from_json, write_records
 from hyce_gpu.hypergraph import Hypergraph
@@ -49,6 +50,7 @@ class Contents:
     entity_vectors: np.ndarray  # [V, d] float32
     hyperedge_vectors: np.ndarray  # [E, d] float32
     chunk_vectors: np.ndarray  # [C, d] float32
+    decisions: Sequence[Decision] = ()
 
 
 def write_store(writer: StoreWriter, contents: Contents, manifest: Mapping[str, Any]) -> None:
@@ -62,7 +64,8 @@ def write_store(writer: StoreWriter, contents: Contents, manifest: Mapping[str, 
         "documents": len(contents.documents), "chunks": len(contents.chunks), "bare_chunks": len(bare),
         "entities": len(merged.entities), "hyperedges": len(merged.hyperedges),
         "incidences": sum(len(edge.members) for edge in merged.hyperedges),
-        "relations": sum(len(edge.relations) for edge in merged.hyperedges), "alias_merges": len(merged.merges),
+        "relations": sum(len(edge.relations) for edge in merged.hyperedges),
+        "alias_merges": sum(one.alias != "" for one in merged.merges),
         "hyperedges_too_small": merged.too_small, "terms": len(contents.provenance.vocabulary),
     }  # fmt: skip
     arrays = _new_arrays(contents)
@@ -108,7 +111,10 @@ def _flat(rows: Sequence[Sequence[int]]) -> np.ndarray:
 
 
 def _tables(contents: Contents) -> dict[str, pa.Table]:
+    # Without decisions there is no table of them, as in stores of earlier versions.
+    decided = {"decisions": tables.decisions_table(contents.decisions)} if contents.decisions else {}
     return {
+        **decided,
         "documents": tables.documents_table(contents.documents),
         "chunks": tables.chunks_table(contents.chunks, contents.documents),
         "entities": tables.entities_table(contents.merged.entities),

@@ -24,6 +24,8 @@ SCHEMAS = {
     "documents": tables.DOCUMENTS, "chunks": tables.CHUNKS, "entities": tables.ENTITIES,
     "hyperedges": tables.HYPEREDGES, "merges": tables.MERGES, "terms": tables.TERMS,
 }  # fmt: skip
+# Only a store with decisions has this one.
+OPTIONAL = {"decisions": tables.DECISIONS}
 ARRAYS = {
     "member_pointer": "int64", "member": "int64", "passage": "int64", "subject": "int64", "term_pointer": "int64",
     "term": "int32", "term_count": "int32",
@@ -68,7 +70,7 @@ def guarded(part: str, check: Check, parts: Parts) -> list[Problem]:
 def read_parts(generation: Path, manifest: Mapping[str, Any], sound: Collection[str]) -> tuple[Parts, list[Problem]]:
     parts = Parts(generation, manifest["counts"], manifest["encoder"]["dimension"], {}, {}, None)
     problems: list[Problem] = []
-    for name in (name for name in SCHEMAS if table_file(generation, name).name in sound):
+    for name in (name for name in (*SCHEMAS, *OPTIONAL) if table_file(generation, name).name in sound):
         problems += guarded(table_file(generation, name).name, _table_reader(name), parts)
     for name in (name for name in ARRAYS if f"{name}.npy" in sound):
         problems += guarded(f"{name}.npy", _array_reader(name), parts)
@@ -88,11 +90,11 @@ def read_own_records(generation: Path) -> list[ExtractionRecord]:
 def _table_reader(name: str) -> Check:
     def read(parts: Parts) -> Iterator[Problem]:
         path = table_file(parts.generation, name)
-        table = read_table(path)
-        if table.schema.equals(SCHEMAS[name]):
+        table, schema = read_table(path), {**SCHEMAS, **OPTIONAL}[name]
+        if table.schema.equals(schema):
             parts.table[name] = table
         else:
-            yield Problem(path.name, f"the columns {SCHEMAS[name].names}", f"{table.schema.names}, or types")
+            yield Problem(path.name, f"the columns {schema.names}", f"{table.schema.names}, or types")
 
     return read
 

@@ -1,15 +1,16 @@
-"""Nouns ↔ Arrow tables: documents, chunks, entities, hyperedges and merges as Parquet columns."""
+"""Nouns ↔ Arrow tables: documents, chunks, entities, hyperedges, merges and decisions as Parquet columns."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hyce_gpu.decisions import Decision
 from hyce_gpu.merge import AliasMerge, Entity, Hyperedge, representation
 from hyce_gpu.schema import Chunk, Document, Relation, Source
 
@@ -42,6 +43,7 @@ HYPEREDGES = pa.schema(
 )  # fmt: skip
 TERMS = pa.schema({"word": pa.string()})
 MERGES = pa.schema({"first": pa.string(), "second": pa.string(), "alias": pa.string()})
+DECISIONS = pa.schema({"first": pa.string(), "second": pa.string(), "verdict": pa.string()})
 
 
 def documents_table(documents: Sequence[Document]) -> pa.Table:
@@ -117,6 +119,18 @@ def mean_relation_confidences(hyperedges: pa.Table) -> np.ndarray:
 
 def merges_table(merges: Sequence[AliasMerge]) -> pa.Table:
     return pa.Table.from_pylist([vars(merge) for merge in merges], MERGES)
+
+
+def merges_of(table: pa.Table) -> list[AliasMerge]:
+    return [AliasMerge(**row) for row in table.to_pylist()]
+
+
+def decisions_table(decisions: Iterable[Decision]) -> pa.Table:
+    return pa.Table.from_pylist([vars(one) for one in sorted(set(decisions))], DECISIONS)
+
+
+def decisions_of(table: pa.Table) -> tuple[Decision, ...]:
+    return tuple(Decision(**row) for row in table.to_pylist())
 
 
 def relations_of(row: dict[str, Any]) -> tuple[Relation, ...]:

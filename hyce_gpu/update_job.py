@@ -39,6 +39,7 @@ from hyce_gpu.progress import say
 from hyce_gpu.readers import read_corpus
 from hyce_gpu.schema import Chunk, Document, ExtractionRecord
 from hyce_gpu.store import Store
+from hyce_gpu.store_decisions import decisions_in
 from hyce_gpu.store_files import CACHE, StoreWriter, drop_older, writing
 from hyce_gpu.units import FinishedUnits
 
@@ -124,7 +125,8 @@ def reembed(root: Path, encoder: str, device: str = "auto") -> IndexReport:
     with writing(root) as writer:
         store = Store.open(root)
         vectors = Encoder(encoder, device=choose_device(device))
-        extraction = Extraction(store.documents(), store.chunks(), store.records(), store.manifest["extractor"])
+        parts = store.documents(), store.chunks(), store.records()
+        extraction = Extraction(*parts, store.manifest["extractor"], decisions_in(store))
         ledger = Ledger.read(root / LEDGER)
         return build(writer, extraction, vectors, store.manifest["config"], Accounts(), ledger)
 
@@ -190,7 +192,7 @@ class _Update:
         known = {chunk.id: one for chunk, one in zip(old_chunks, store.records(), strict=True) if chunk.doc_id in kept}
         records, described = self._records(chunks, known)
         set_aside_failed(records, ledger)
-        extraction = Extraction(documents, chunks, records, described)
+        extraction = Extraction(documents, chunks, records, described, decisions_in(store))
         vectors = KnownVectors.of(store)
         return build(self._writer, extraction, self._encoder, store.manifest["config"], self._accounts, ledger, vectors)
 

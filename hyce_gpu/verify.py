@@ -18,12 +18,13 @@ from hyce_gpu.errors import StoreError
 from hyce_gpu.indexing import LEDGER
 from hyce_gpu.ledger import Ledger
 from hyce_gpu.progress import Advance, progress
+from hyce_gpu.store_decisions import DECISIONS
 from hyce_gpu.store_files import READABLE, current_generation, manifest_checksum
 from hyce_gpu.store_parts import ARRAYS, SCHEMAS, Problem
 from hyce_gpu.table_files import SUFFIX, stem
 
 CURRENT, MANIFEST, RECORDS = "CURRENT", "manifest.json", "records.jsonl"
-DOCUMENTS, CHUNKS = f"documents{SUFFIX}", f"chunks{SUFFIX}"
+DOCUMENTS, CHUNKS, MERGES = f"documents{SUFFIX}", f"chunks{SUFFIX}", f"merges{SUFFIX}"
 # What everything else in a generation follows from.
 SOURCES = (DOCUMENTS, CHUNKS, RECORDS)
 # What no repair can do anything about: another version's store is not a damaged one.
@@ -32,6 +33,7 @@ OTHER_FORMAT = "the store format"
 _NEEDED = (*(f"{name}{SUFFIX}" for name in SCHEMAS), *(f"{name}.npy" for name in ARRAYS), "entities.faiss", RECORDS)
 _REBUILT_FROM = {
     stem(DOCUMENTS): "", RECORDS: "", OTHER_FORMAT: "", stem(CHUNKS): f"{DOCUMENTS} and {RECORDS}",
+    stem(DECISIONS): f"{MERGES}, without those that keep names apart",
     CURRENT: "the generations that are there", LEDGER: RECORDS,
 }  # fmt: skip
 _BLOCK = 1 << 20

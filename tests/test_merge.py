@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hyce_gpu.decisions import APART, decision
 from hyce_gpu.merge import AliasMerge, merge
 from hyce_gpu.names import canonical_name
 from hyce_gpu.schema import ExtractedEntity, ExtractedHyperedge, ExtractionRecord, Relation, Source
@@ -76,7 +77,7 @@ def test_a_merge_can_be_undone() -> None:
     who = ExtractedEntity("World Health Organization", aliases=("WHO",))
     records = [_record("a", [who, ExtractedEntity("WHO")])]
     (done,) = merge(records).merges
-    assert len(merge(records, keep_apart=[frozenset((done.first, done.second))]).entities) == 2
+    assert len(merge(records, [decision(done.first, done.second, APART)]).entities) == 2
 
 
 def test_relations_unite_and_speak_of_the_merged_names() -> None:
