@@ -19,6 +19,25 @@ NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="A name that t
 
 
 @entities.command()
+def suggest(
+    store: StoreOption,
+    min_score: Annotated[float, typer.Option(help="The lowest score that counts, from 0 to 1.")] = 0.6,
+    limit: Annotated[int, typer.Option(min=1, help="Pairs at most.")] = 100,
+    as_json: JsonOption = False,
+) -> None:
+    """Proposes pairs of entities that may be one, with what speaks for it; changes nothing."""
+    from hyce_gpu import report
+    from hyce_gpu.suggest_job import suggest as run_suggest
+
+    found = run_suggest(store, min_score, limit)
+    if as_json:
+        for one in found:
+            typer.echo(json.dumps(one.as_json(), ensure_ascii=False))
+    else:
+        report.show_suggestions(found, report.console())
+
+
+@entities.command()
 def apply(
     pairs: Annotated[Path, typer.Argument(metavar="FILE", help="JSON lines, as suggest --json prints; - for stdin.")],
     store: StoreOption,

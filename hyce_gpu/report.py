@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 import unicodedata
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.text import Text
@@ -14,8 +14,13 @@ from rich.tree import Tree
 from hyce_gpu.schema import Answer, EvidenceChain, EvidencePath
 
 _PLAIN_WIDTH = 120
+if TYPE_CHECKING:
+    from hyce_gpu.suggest_job import Suggestion
+
 # Characters of each segment in a chain; the whole of it stands among the evidence.
 _CHAIN_SEGMENT = 60
+# Characters of the segment that shows an entity.
+_EXAMPLE = 110
 _STYLE = {"supporting": "green", "divergent": "yellow", "text": "cyan"}
 
 
@@ -106,6 +111,26 @@ def show_store(store: str, manifest: Mapping[str, Any], out: Console) -> None:
     # Stores of earlier versions kept no accounts.
     if "accounts" in manifest:
         show_accounts(manifest["accounts"], out)
+
+
+def show_suggestions(suggestions: Iterable[Suggestion], out: Console) -> None:
+    """Pairs of entities that may be one: the score, what speaks for it, and a segment with each."""
+    for one in suggestions:
+        pair = zip((one.first, one.second), one.types, strict=True)
+        names = [f"{visible(name)} [{visible(kind)}]" if kind else visible(name) for name, kind in pair]
+        out.print(Text.assemble(f"{one.score:.3f}  ", (" | ".join(names), "bold")))
+        out.print(Text(f"       {_evidence(one)}", style="dim"))
+        for segment in one.examples:
+            out.print(Text(f"       {visible(segment)[:_EXAMPLE]}", style="dim"))
+
+
+def _evidence(one: Suggestion) -> str:
+    found, names = one.evidence, one.evidence.names
+    told = [f"letters {names.letters:.2f}, words {names.words:.2f}", "initials" if names.initials else ""]
+    told += [f"cosine {found.cosine:.2f}", f"{found.shared_neighbours} shared neighbours ({found.jaccard:.2f})"]
+    told += [f"both in {found.together} hyperedges" if found.together else ""]
+    told += [f"aliases: {', '.join(map(visible, found.aliases))}" if found.aliases else ""]
+    return ", ".join(part for part in told if part)
 
 
 def show_accounts(accounts: Mapping[str, Any], out: Console) -> None:

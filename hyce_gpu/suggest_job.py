@@ -1,0 +1,89 @@
+"""The suggest command: proposals from a store, with an example for each entity and nothing that was decided already."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from hyce_gpu.decisions import Verdicts
+from hyce_gpu.entity_likeness import Company, Evidence, Named, Proposal, propose
+from hyce_gpu.errors import ConfigError
+from hyce_gpu.names import canonical_name
+from hyce_gpu.store import Store
+from hyce_gpu.store_decisions import decisions_in
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    first: str
+    second: str
+    score: float
+    evidence: Evidence
+    types: tuple[str, str]
+    # A segment that names the one, and one that names the other; "" where no hyperedge does.
+    examples: tuple[str, str]
+
+    def as_json(self) -> dict[str, Any]:
+        """What `hyce entities apply` takes, and why."""
+        evidence = self.evidence
+        names = {**vars(evidence.names), "contained": bool(evidence.names.contained)}
+        told = {
+            "names": {key: round(value, 4) if isinstance(value, float) else value for key, value in names.items()},
+            "aliases": list(evidence.aliases), "cosine": round(evidence.cosine, 4),
+            "neighbours": {"shared": evidence.shared_neighbours, "jaccard": round(evidence.jaccard, 4)},
+            "together": evidence.together,
+        }  # fmt: skip
+        return {
+            "first": self.first, "second": self.second, "score": self.score, "evidence": told,
+            "types": list(self.types), "examples": list(self.examples),
+        }  # fmt: skip
+
+
+def suggest(root: Path, least: float, limit: int) -> list[Suggestion]:
+    """The `limit` best pairs of entities that may be one, of a score of at least `least`.
+
+    Raises:
+        StoreError: no store. ConfigError: `least` is not from 0 to 1.
+    """
+    if not 0 <= least <= 1:
+        raise ConfigError(f"--min-score takes a number from 0 to 1, found {least:g}")
+    store = Store.open(root)
+    columns = pq.read_table(store.generation / "entities.parquet", columns=["name", "type", "aliases"])
+    entities = [Named(**row) for row in columns.to_pylist()]
+    hypergraph, verdicts = store.hypergraph(), Verdicts(decisions_in(store))
+    examples = _Examples(store, Company(hypergraph))
+    found: list[Suggestion] = []
+    for proposal in propose(entities, hypergraph, store.entity_index().nearest, least):
+        one, other = entities[proposal.first], entities[proposal.second]
+        if len(found) == limit:
+            break
+        if not verdicts.are_apart(_names(one), _names(other)):
+            found.append(_suggestion(proposal, one, other, examples))
+    return found
+
+
+def _names(entity: Named) -> list[str]:
+    """Names that were joined into an entity stand among its aliases."""
+    return [canonical_name(name) for name in (entity.name, *entity.aliases)]
+
+
+class _Examples:
+    def __init__(self, store: Store, company: Company) -> None:
+        self._store, self._company = store, company
+
+    def of(self, proposal: Proposal) -> tuple[str, str]:
+        """Of each entity its first segment, rather one without the other."""
+        left, right = (self._company.hyperedges(one).tolist() for one in (proposal.first, proposal.second))
+        return self._segment(left, right), self._segment(right, left)
+
+    def _segment(self, own: list[int], others: list[int]) -> str:
+        best = next((edge for edge in own if edge not in others), own[0] if own else None)
+        return "" if best is None else str(self._store.hyperedge(best)["segment"])
+
+
+def _suggestion(proposal: Proposal, one: Named, other: Named, examples: _Examples) -> Suggestion:
+    types = one.type, other.type
+    return Suggestion(one.name, other.name, proposal.score, proposal.evidence, types, examples.of(proposal))
