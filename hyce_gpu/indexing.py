@@ -25,9 +25,10 @@ from hyce_gpu.progress import Advance, progress, say
 from hyce_gpu.provenance import provenance, titled
 from hyce_gpu.readers import read_corpus
 from hyce_gpu.schema import Chunk, Document, ExtractionRecord
-from hyce_gpu.store import Contents, Store, write_store
+from hyce_gpu.store import Store
 from hyce_gpu.store_decisions import decisions_left
 from hyce_gpu.store_files import CACHE, StoreWriter, writing
+from hyce_gpu.store_write import Contents, write_store
 from hyce_gpu.units import FinishedUnits, unit_key
 
 LEDGER = "ledger.jsonl"

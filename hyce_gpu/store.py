@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,18 +16,16 @@ import torch
 
 from hyce_gpu import tables
 from hyce_gpu.context import Passage
-from hyce_gpu.decisions import Decision
 from hyce_gpu.errors import StoreError
-from hyce_gpu.extract.records import record_from_json, write_records
+from hyce_gpu.extract.records import record_from_json
 from hyce_gpu.hypergraph import Hypergraph
 from hyce_gpu.lexical import Vocabulary
-from hyce_gpu.merge import Merged
 from hyce_gpu.passages import Terms
-from hyce_gpu.provenance import Provenance, titled
+from hyce_gpu.provenance import titled
 from hyce_gpu.schema import Chunk, Document, EvidencePath, ExtractionRecord, Source
-from hyce_gpu.store_files import StoreWriter, current_generation, read_manifest
-from hyce_gpu.table_files import read_table, table_file, write_table
-from hyce_gpu.vector_index import FLAT_UP_TO, Indexes, VectorIndex
+from hyce_gpu.store_files import current_generation, read_manifest
+from hyce_gpu.table_files import read_table, table_file
+from hyce_gpu.vector_index import Indexes, VectorIndex
 
 _TABLES = ("documents", "chunks", "entities", "hyperedges", "merges", "terms")
 # Rows are hyperedges, followed by the chunks that gave none.
@@ -36,92 +33,6 @@ _ARRAYS = (
     "member_pointer", "member", "passage", "subject", "term_pointer", "term", "term_count",
     "entity_vectors", "hyperedge_vectors", "chunk_vectors",
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Contents:
-    """What an indexing run leaves, ready to be written."""
-
-    documents: Sequence[Document]
-    chunks: Sequence[Chunk]
-    records: Sequence[ExtractionRecord]
-    merged: Merged
-    provenance: Provenance
-    entity_vectors: np.ndarray  # [V, d] float32
-    hyperedge_vectors: np.ndarray  # [E, d] float32
-    chunk_vectors: np.ndarray  # [C, d] float32
-    decisions: Sequence[Decision] = ()
-
-
-def write_store(writer: StoreWriter, contents: Contents, manifest: Mapping[str, Any]) -> None:
-    """Writes a new generation of the store; it becomes current whole or not at all.
-
-    Raises:
-        OutputError: the directory cannot be written.
-    """
-    merged, bare = contents.merged, contents.provenance.bare
-    counts = {
-        "documents": len(contents.documents), "chunks": len(contents.chunks), "bare_chunks": len(bare),
-        "entities": len(merged.entities), "hyperedges": len(merged.hyperedges),
-        "incidences": sum(len(edge.members) for edge in merged.hyperedges),
-        "relations": sum(len(edge.relations) for edge in merged.hyperedges),
-        "alias_merges": sum(one.alias != "" for one in merged.merges),
-        "hyperedges_too_small": merged.too_small, "terms": len(contents.provenance.vocabulary),
-    }  # fmt: skip
-    arrays = _new_arrays(contents)
-    indexes = {name: VectorIndex.build(vectors) for name, vectors in _indexed(arrays).items()}
-    described = {name: index.described() for name, index in indexes.items()}
-    with writer.generation({"counts": counts, "indexes": described, **manifest}) as draft:
-        for name, table in _tables(contents).items():
-            write_table(table, table_file(draft, name))
-        for name, array in arrays.items():
-            np.save(draft / f"{name}.npy", array)
-        for name, index in indexes.items():
-            index.write(draft / f"{name}.faiss")
-        write_records(contents.records, draft / "records.jsonl")
-
-
-def _indexed(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The vectors that are searched by index: entities always, the rest where there are too many to look at all."""
-    large = {"hyperedges": arrays["hyperedge_vectors"], "passages": arrays["chunk_vectors"]}
-    large = {name: vectors for name, vectors in large.items() if len(vectors) > FLAT_UP_TO}
-    return {"entities": arrays["entity_vectors"], **large}
-
-
-def _new_arrays(contents: Contents) -> dict[str, np.ndarray]:
-    origin = contents.provenance
-    members = [edge.members for edge in contents.merged.hyperedges] + [()] * len(origin.bare)
-    bare_vectors = contents.chunk_vectors[np.asarray(origin.bare, dtype=np.int64)]
-    return {
-        "member_pointer": _pointer(members), "member": _flat(members),
-        "passage": np.asarray(origin.passage, dtype=np.int64), "subject": np.asarray(origin.subject, dtype=np.int64),
-        "term_pointer": origin.terms.pointer, "term": origin.terms.term, "term_count": origin.terms.count,
-        "entity_vectors": contents.entity_vectors,
-        "hyperedge_vectors": np.concatenate((contents.hyperedge_vectors, bare_vectors)),
-        "chunk_vectors": contents.chunk_vectors,
-    }  # fmt: skip
-
-
-def _pointer(rows: Sequence[Sequence[int]]) -> np.ndarray:
-    return np.cumsum([0, *map(len, rows)], dtype=np.int64)
-
-
-def _flat(rows: Sequence[Sequence[int]]) -> np.ndarray:
-    return np.fromiter((value for row in rows for value in row), np.int64, sum(map(len, rows)))
-
-
-def _tables(contents: Contents) -> dict[str, pa.Table]:
-    # Without decisions there is no table of them, as in stores of earlier versions.
-    decided = {"decisions": tables.decisions_table(contents.decisions)} if contents.decisions else {}
-    return {
-        **decided,
-        "documents": tables.documents_table(contents.documents),
-        "chunks": tables.chunks_table(contents.chunks, contents.documents),
-        "entities": tables.entities_table(contents.merged.entities),
-        "hyperedges": tables.hyperedges_table(contents.merged.hyperedges),
-        "merges": tables.merges_table(contents.merged.merges),
-        "terms": pa.table({"word": contents.provenance.vocabulary.words}, tables.TERMS),
-    }
 
 
 class Store:

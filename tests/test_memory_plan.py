@@ -17,8 +17,9 @@ from hyce_gpu.memory_plan import GIB, MIB, Part, Sizes, plan
 from hyce_gpu.merge import merge
 from hyce_gpu.provenance import provenance
 from hyce_gpu.schema import Chunk, Document, ExtractedHyperedge, ExtractionRecord
-from hyce_gpu.store import Contents, Store, write_store
+from hyce_gpu.store import Store
 from hyce_gpu.store_files import writing
+from hyce_gpu.store_write import Contents, write_store
 
 # 2 · 24 layers · 2 KV heads · 64 · 2 bytes = 12,288 bytes a token.
 SMALL = {

@@ -13,8 +13,9 @@ from hyce_gpu.errors import OutputError, StoreError
 from hyce_gpu.merge import merge
 from hyce_gpu.provenance import provenance
 from hyce_gpu.schema import Chunk, Document, ExtractedHyperedge, ExtractionRecord, Relation
-from hyce_gpu.store import Contents, Store, write_store
+from hyce_gpu.store import Store
 from hyce_gpu.store_files import writing
+from hyce_gpu.store_write import Contents, write_store
 
 TEXT = "Ada met Bob. 富士山 is high."
 
