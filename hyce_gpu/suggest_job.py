@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from hyce_gpu.decisions import Verdicts
 from hyce_gpu.entity_likeness import Company, Evidence, Named, Proposal, propose
 from hyce_gpu.errors import ConfigError
 from hyce_gpu.names import canonical_name
 from hyce_gpu.store import Store
 from hyce_gpu.store_decisions import decisions_in
+from hyce_gpu.table_files import read_table, table_file
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ def suggest(root: Path, least: float, limit: int) -> list[Suggestion]:
     if not 0 <= least <= 1:
         raise ConfigError(f"--min-score takes a number from 0 to 1, found {least:g}")
     store = Store.open(root)
-    columns = pq.read_table(store.generation / "entities.parquet", columns=["name", "type", "aliases"])
+    columns = read_table(table_file(store.generation, "entities")).select(["name", "type", "aliases"])
     entities = [Named(**row) for row in columns.to_pylist()]
     hypergraph, verdicts = store.hypergraph(), Verdicts(decisions_in(store))
     examples = _Examples(store, Company(hypergraph))
