@@ -87,7 +87,8 @@ class VectorIndex:
         """
         faiss = _faiss()
         try:
-            index = faiss.read_index(str(path))
+            # The lists of an inverted file stay on the disk until they are searched; a flat index is read.
+            index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY)
         except RuntimeError as error:
             raise StoreError(f"broken store: {path} is no FAISS index; build the store again") from error
         if index.ntotal != len(vectors):
