@@ -36,6 +36,9 @@ def _visible(char: str) -> str:
 
 
 def _strip_edges(name: str) -> str:
+    # Nearly all names begin and end with a letter or digit, and those are neither marks nor brackets.
+    if name and name[0].isalnum() and name[-1].isalnum():
+        return name
     while name:
         stripped = _strip_brackets(_strip_punctuation(name).strip())
         if stripped == name:

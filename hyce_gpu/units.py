@@ -10,7 +10,7 @@ import hashlib
 import json
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -23,6 +23,8 @@ _LAYOUT = "CREATE TABLE IF NOT EXISTS units (key BLOB PRIMARY KEY, value TEXT NO
 # at most; the replies of a model are slower, and each is on the disk before the next one is waited for.
 _PAUSE_PER_COMMIT = 9.0
 _UNITS_BETWEEN_COMMITS = 256
+# SQLite takes 999 variables a query where it was built long ago.
+_KEYS_A_QUERY = 500
 # How long another job that shares the file may take for its commit.
 _PATIENCE_S = 60.0
 
@@ -72,6 +74,15 @@ class FinishedUnits:
 
     def __contains__(self, key: bytes) -> bool:
         return key in self._pending or bool(self._select("SELECT 1 FROM units WHERE key = ?", key))
+
+    def are_finished(self, keys: Sequence[bytes]) -> Iterator[bool]:
+        """For each key, whether it is finished: as `in`, at a fraction of its time where there are many."""
+        for begin in range(0, len(keys), _KEYS_A_QUERY):
+            batch = keys[begin : begin + _KEYS_A_QUERY]
+            query = f"SELECT key FROM units WHERE key IN ({', '.join('?' * len(batch))})"
+            with self._guarded():
+                found = {row[0] for row in self._database.execute(query, batch)}
+            yield from (key in found or key in self._pending for key in batch)
 
     def __getitem__(self, key: bytes) -> str:
         """Raises KeyError for a unit that is not finished."""

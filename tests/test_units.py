@@ -39,6 +39,21 @@ def test_what_was_put_is_there_again(tmp_path: Path) -> None:
     assert _held(tmp_path / "deep" / "u.sqlite") == [False, True, False]
 
 
+def test_many_keys_are_looked_up_as_one_by_one(tmp_path: Path) -> None:
+    """Across the bounds of a query, with units that are on the disk, others that are not yet, and none for the rest."""
+    keys = [unit_key(number) for number in range(1201)]
+    with FinishedUnits(tmp_path / "u.sqlite") as finished:
+        for number in (0, 499, 500, 1200):
+            finished.put(keys[number], "x")
+        finished.flush()
+        finished.put(keys[7], "first")
+        finished.put(keys[8], "waits for the next commit")
+        assert [at for at, is_finished in enumerate(finished.are_finished(keys)) if is_finished] == [
+            0, 7, 8, 499, 500, 1200,
+        ]  # fmt: skip
+        assert list(finished.are_finished([])) == []
+
+
 def test_a_unit_that_took_its_time_is_on_the_disk_when_put_returns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -80,10 +80,12 @@ def join(parts: Sequence[Parsed]) -> Parsed:
 
 def _plain(value: object) -> str:
     """A string or a number as one clean line; "" for anything else."""
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e15:
-        value = str(value)
-    if not isinstance(value, str):
+    if value is None:
         return ""
+    if not isinstance(value, str):
+        if not isinstance(value, (int, float)) or isinstance(value, bool) or not abs(value) < 1e15:
+            return ""
+        value = str(value)
     line = " ".join(value.split())
     return line if line.isprintable() else " ".join(_INVISIBLE.sub("", line).split())
 
@@ -113,7 +115,7 @@ class _Reader:
     def entity(self, raw: object) -> str:
         """Adds an entity, or unites it with the one of its canonical name; returns that name, or "" if dropped."""
         details = raw if isinstance(raw, dict) else {NAME[0]: raw}
-        name, *aliases = [_plain(first(details, NAME)), *map(_plain, as_list(details.get("aliases")))]
+        name, aliases = _plain(first(details, NAME)), [_plain(one) for one in as_list(details.get("aliases"))]
         names = [held for held in (name, *aliases) if canonical_name(held) and self._may_stand(held)]
         if not canonical_name(name) or not names:
             self._note(f"dropped entity {'that the passage does not hold' if name else 'without a name'}", raw)
@@ -122,8 +124,12 @@ class _Reader:
             self._note("dropped alias that the passage does not hold", alias)
         if names[0] != name:
             self._note("named an entity by its alias, since the passage does not hold its name", name)
-        described = {key: _plain(details.get(key)) for key in ("type", "role", "description")}
-        entity = ExtractedEntity(names[0], aliases=tuple(names[1:]), confidence=self._confidence(details), **described)
+        kind, role, description = (
+            _plain(details.get("type")),
+            _plain(details.get("role")),
+            _plain(details.get("description")),
+        )
+        entity = ExtractedEntity(names[0], kind, role, tuple(names[1:]), description, self._confidence(details))
         key = _add(self.entities, entity)
         for alias in names[1:]:
             self._owners.setdefault(canonical_name(alias), set()).add(key)
@@ -205,8 +211,10 @@ class _Reader:
     def _known(self, raw: object) -> str:
         """The canonical name of the entity that is meant, by its name or by an alias of its own; "" if none is."""
         key = canonical_name(_plain(first(raw, NAME) if isinstance(raw, dict) else raw))
-        owners = self._owners.get(key, set())
-        return key if key in self.entities else "".join(owners) if len(owners) == 1 else ""
+        if key in self.entities:
+            return key
+        owners = self._owners.get(key, ())
+        return "".join(owners) if len(owners) == 1 else ""
 
     def _relations(self, raw: list[Any]) -> list[Relation]:
         """As they are spelled, their ends not yet looked up."""
@@ -228,8 +236,8 @@ class _Reader:
             if head not in members or tail not in members or head == tail:
                 self._note("dropped relation that joins no two of its entities", f"{relation.head}, {relation.tail}")
                 continue
-            relation = replace(relation, head=self.entities[head].name, tail=self.entities[tail].name)
-            own.setdefault((head, relation.predicate, tail), relation)
+            ends, predicate = (self.entities[head].name, self.entities[tail].name), relation.predicate
+            own.setdefault((head, predicate, tail), Relation(ends[0], predicate, ends[1], relation.confidence))
         return tuple(own.values())
 
     def _confidence(self, details: Mapping[str, Any]) -> float:

@@ -25,11 +25,12 @@ _ENDING, _LEAST_STEM = 2, 4
 class Passage:
     def __init__(self, chunk: Chunk) -> None:
         self._chunk = chunk
-        self._folded = (_fold(chunk.text), _fold(chunk.title))
+        self._text, self._title = _fold(chunk.text), _fold(chunk.title)
 
     def holds(self, name: str) -> bool:
         """Whether the text or the title names it, compared canonically."""
-        return any(_holds(text, _fold(name)) for text in self._folded)
+        folded = _fold(name)
+        return _holds(self._text, folded) or _holds(self._title, folded)
 
     def find(self, segment: str, start: object = None) -> tuple[int, int] | None:
         """Where the segment stands: exactly, or with other white space, quotes, dashes or case.
@@ -77,7 +78,9 @@ def is_named(name: str, text: str) -> bool:
 
 
 def _fold(text: str) -> str:
-    return canonical_name(text).translate(_TYPOGRAPHY)
+    folded = canonical_name(text)
+    # Of the signs that change, only the backtick is ASCII.
+    return folded if folded.isascii() and "`" not in folded else folded.translate(_TYPOGRAPHY)
 
 
 def _holds(text: str, name: str) -> bool:

@@ -138,7 +138,11 @@ def _is_known(value: Mapping[str, Any]) -> bool:
 
 
 def first(value: Mapping[str, Any], keys: Iterable[str]) -> Any:
-    return next((value[key] for key in keys if value.get(key) is not None), None)
+    # A loop: twenty entities a chunk ask for six fields each, and a generator takes three times as long.
+    for key in keys:
+        if (found := value.get(key)) is not None:
+            return found
+    return None
 
 
 def as_list(value: Any) -> list[Any]:
