@@ -24,7 +24,7 @@ from hyce_gpu.extract import Extracted
 from hyce_gpu.extract.parse import parse_extraction
 from hyce_gpu.schema import Chunk, ExtractionRecord
 
-EDGES_A_DOCUMENT, MEMBERS = 4, 3
+EDGES_A_DOCUMENT = 4
 DIMENSION = 384
 # As many entities as hyperedges: each document brings four of its own, the rest are popular ones.
 OWN_ENTITIES = 4
@@ -184,6 +184,9 @@ def verify(folder: Path) -> None:
         print(len(verify_module.verify(folder / "store")), "findings")
 
 
+STEPS = {"build": build, "ask": ask, "add": add, "verify": verify}
+
+
 class _timed:
     def __init__(self, what: str) -> None:
         self._what = what
@@ -205,13 +208,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--hyperedges", type=int, default=1_000_000)
-    parser.add_argument("--steps", nargs="*", default=["corpus", "build", "ask", "add", "verify"])
+    parser.add_argument("--steps", nargs="*", choices=["corpus", *STEPS], default=["corpus", *STEPS])
     parser.add_argument("--here", action="store_true", help="in this process")
     asked = parser.parse_args()
     asked.folder.mkdir(parents=True, exist_ok=True)
     if asked.here:
         step = asked.steps[0]
-        write_corpus(asked.folder, asked.hyperedges) if step == "corpus" else globals()[step](asked.folder)
+        if step == "corpus":
+            write_corpus(asked.folder, asked.hyperedges)
+        else:
+            STEPS[step](asked.folder)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
         print(f"{step}: peak memory {peak:.2f} GB", flush=True)
         return

@@ -9,7 +9,7 @@ import difflib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hyce_serving.encoder import Encoder
@@ -19,9 +19,8 @@ from hyce_gpu.accounts import Accounts
 from hyce_gpu.decisions import APART, SAME, Decision, Verdicts, decision
 from hyce_gpu.devices import choose_device
 from hyce_gpu.errors import InputError
-from hyce_gpu.indexing import LEDGER, Extraction, IndexReport, KnownVectors, build
+from hyce_gpu.indexing import Extraction, IndexReport, KnownVectors, build, ledger_before
 from hyce_gpu.json_files import JsonItem, read_json_items
-from hyce_gpu.ledger import Ledger
 from hyce_gpu.names import canonical_name
 from hyce_gpu.store import Store
 from hyce_gpu.store_decisions import decisions_in, merges_in
@@ -172,13 +171,9 @@ def _build(
 ) -> IndexReport:
     vectors = Encoder(encoder or store.manifest["encoder"]["name"], device=choose_device(device))
     encoders.require_same(vectors, store.manifest["encoder"], str(store.root))
-    ledger = Ledger.read(store.root / LEDGER)
-    # What the merge set aside, it sets aside again.
-    ledger.entries = [one for one in ledger if one.stage != "merge"]
-    parts = store.documents(), store.chunks(), store.records()
-    extraction = Extraction(*parts, store.manifest["extractor"], sorted(decisions))
+    extraction = replace(Extraction.of(store), decisions=sorted(decisions))
     config, known = store.manifest["config"], KnownVectors.of(store)
-    return build(writer, extraction, vectors, config, Accounts(), ledger, known)
+    return build(writer, extraction, vectors, config, Accounts(), ledger_before(store.root), known)
 
 
 def _standard_input() -> Iterator[JsonItem]:

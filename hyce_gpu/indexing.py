@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from hyce_serving.encoder import Encoder
@@ -26,7 +26,7 @@ from hyce_gpu.provenance import provenance, titled
 from hyce_gpu.readers import read_corpus
 from hyce_gpu.schema import Chunk, Document, ExtractionRecord
 from hyce_gpu.store import Store
-from hyce_gpu.store_decisions import decisions_left
+from hyce_gpu.store_decisions import decisions_in, decisions_left
 from hyce_gpu.store_files import CACHE, StoreWriter, writing
 from hyce_gpu.store_write import Contents, write_store
 from hyce_gpu.units import FinishedUnits, unit_key
@@ -53,6 +53,12 @@ class Extraction:
     described: Mapping[str, Any]
     # What people decided about names.
     decisions: Sequence[Decision] = ()
+
+    @classmethod
+    def of(cls, store: Store) -> Self:
+        """What a store was made from, as it holds it itself."""
+        parts = store.documents(), store.chunks(), store.records()
+        return cls(*parts, store.manifest["extractor"], decisions_in(store))
 
 
 def index_corpus(
@@ -121,6 +127,13 @@ def set_aside_failed(records: Sequence[ExtractionRecord], ledger: Ledger) -> Non
     for record in records:
         if record.error:
             ledger.set_aside("extract", record.chunk_id, record.error, record.raw)
+
+
+def ledger_before(root: Path) -> Ledger:
+    """A store's ledger as it stands; what the merge set aside, it sets aside again."""
+    ledger = Ledger.read(root / LEDGER)
+    ledger.entries = [one for one in ledger if one.stage != "merge"]
+    return ledger
 
 
 def build(

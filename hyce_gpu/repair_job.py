@@ -21,7 +21,7 @@ from hyce_gpu.atomic import atomic_text
 from hyce_gpu.config import IndexConfig
 from hyce_gpu.decisions import Decision, decision
 from hyce_gpu.devices import choose_device
-from hyce_gpu.indexing import LEDGER, Extraction, build, extractions_file, set_aside_failed
+from hyce_gpu.indexing import LEDGER, Extraction, build, extractions_file, ledger_before, set_aside_failed
 from hyce_gpu.ledger import Ledger
 from hyce_gpu.progress import say
 from hyce_gpu.schema import Chunk, Document, ExtractionRecord
@@ -109,7 +109,7 @@ def _rebuild(
         waiting = [f"{one.part} needs the sources: not rebuilt" for one in findings if one.part not in (*lost, CURRENT)]
         return [], [*lost.values(), *waiting]
     vectors, described, config, notes = _as_described(generation, damaged, encoder, device)
-    ledger = _ledger_of(extraction.records) if LEDGER in damaged else _ledger_before(root)
+    ledger = _ledger_of(extraction.records) if LEDGER in damaged else ledger_before(root)
     decided, told = _decisions(generation, damaged)
     extraction = replace(extraction, described=described, decisions=decided)
     say(f"repair: building {len(damaged):,} damaged parts again from {', '.join(SOURCES)}")
@@ -239,11 +239,4 @@ def _batch(config: Mapping[str, Any]) -> int:
 def _ledger_of(records: Sequence[ExtractionRecord]) -> Ledger:
     ledger = Ledger()
     set_aside_failed(records, ledger)
-    return ledger
-
-
-def _ledger_before(root: Path) -> Ledger:
-    """As it stands; what the merge set aside, it sets aside again."""
-    ledger = Ledger.read(root / LEDGER)
-    ledger.entries = [one for one in ledger if one.stage != "merge"]
     return ledger

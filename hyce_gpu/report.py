@@ -13,10 +13,10 @@ from rich.tree import Tree
 
 from hyce_gpu.schema import Answer, EvidenceChain, EvidencePath
 
-_PLAIN_WIDTH = 120
 if TYPE_CHECKING:
     from hyce_gpu.suggest_job import Suggestion
 
+_PLAIN_WIDTH = 120
 # Characters of each segment in a chain; the whole of it stands among the evidence.
 _CHAIN_SEGMENT = 60
 # Characters of the segment that shows an entity.

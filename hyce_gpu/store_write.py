@@ -16,7 +16,7 @@ from hyce_gpu.merge import Merged
 from hyce_gpu.provenance import Provenance
 from hyce_gpu.schema import Chunk, Document, ExtractionRecord
 from hyce_gpu.store_files import StoreWriter
-from hyce_gpu.table_files import table_file, write_table
+from hyce_gpu.table_files import SUFFIX, write_table
 from hyce_gpu.vector_index import FLAT_UP_TO, VectorIndex
 
 
@@ -55,7 +55,7 @@ def write_store(writer: StoreWriter, contents: Contents, manifest: Mapping[str, 
     described = {name: index.described() for name, index in indexes.items()}
     with writer.generation({"counts": counts, "indexes": described, **manifest}) as draft:
         for name, table in _tables(contents).items():
-            write_table(table, table_file(draft, name))
+            write_table(table, draft / f"{name}{SUFFIX}")
         for name, array in arrays.items():
             np.save(draft / f"{name}.npy", array)
         for name, index in indexes.items():

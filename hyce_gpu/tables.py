@@ -1,4 +1,4 @@
-"""Nouns ↔ Arrow tables: documents, chunks, entities, hyperedges, merges and decisions as Parquet columns."""
+"""Nouns ↔ Arrow tables: documents, chunks, entities, hyperedges, merges and decisions as columns."""
 
 from __future__ import annotations
 

@@ -125,10 +125,8 @@ def reembed(root: Path, encoder: str, device: str = "auto") -> IndexReport:
     with writing(root) as writer:
         store = Store.open(root)
         vectors = Encoder(encoder, device=choose_device(device))
-        parts = store.documents(), store.chunks(), store.records()
-        extraction = Extraction(*parts, store.manifest["extractor"], decisions_in(store))
         ledger = Ledger.read(root / LEDGER)
-        return build(writer, extraction, vectors, store.manifest["config"], Accounts(), ledger)
+        return build(writer, Extraction.of(store), vectors, store.manifest["config"], Accounts(), ledger)
 
 
 def compact(root: Path) -> int:

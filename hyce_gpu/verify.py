@@ -150,7 +150,8 @@ def _malformed(manifest: Mapping[str, Any]) -> list[Problem]:
     kinds = {"name": str, "dimension": int, "fingerprint": list}
     if not isinstance(encoder, dict) or not all(isinstance(encoder.get(key), kind) for key, kind in kinds.items()):
         return [Problem(MANIFEST, "the encoder's name, dimension and fingerprint", "another form of its encoder")]
-    unknown = [name for name in _NEEDED if stem(name) not in map(stem, files)]
+    listed = set(map(stem, files))
+    unknown = [name for name in _NEEDED if stem(name) not in listed]
     return [Problem(MANIFEST, f"an entry of {name}", "none") for name in unknown]
 
 

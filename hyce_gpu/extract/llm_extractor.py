@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from hyce_serving.generator import Generation, GenerationRequest
+from hyce_serving.stream import Streaming
 
 from hyce_gpu.extract import Extracted
 from hyce_gpu.extract.parse import Parsed, ParseError, decode_reply, join, parse_extraction
@@ -82,20 +83,11 @@ _RAW_CHARACTERS = 4000
 _SHORTEST_PART = 40
 
 
-class Stream(Protocol):
-    @property
-    def open(self) -> int: ...
-    @property
-    def capacity(self) -> int: ...
-    def submit(self, request: GenerationRequest) -> None: ...
-    def take(self) -> list[Generation]: ...
-
-
 class Generator(Protocol):
     @property
     def max_model_len(self) -> int: ...
     def describe(self) -> Mapping[str, str]: ...
-    def stream(self) -> AbstractContextManager[Stream]: ...
+    def stream(self) -> AbstractContextManager[Streaming]: ...
 
 
 def reply_schema(entities: int, hyperedges: int) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from hyce_serving.shared_engine import Refused, SharedEngine
 
 
 class Streaming(Protocol):
-    """What `answers` needs of a stream."""
+    """What whoever keeps a stream full needs of it."""
 
     @property
     def open(self) -> int: ...
