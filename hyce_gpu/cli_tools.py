@@ -97,12 +97,13 @@ def doctor(
     llm: Annotated[
         str | None, typer.Option("--llm", help="The model that answers, for the plan of the memory.")
     ] = None,
+    llm_options: LlmSetOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Says which device and backends would be used and why, and what is missing."""
     from hyce_gpu.doctor import examine
 
-    checks = examine(store, llm)
+    checks = examine(store, llm, parse_options(llm_options, "--llm-set"))
     if as_json:
         typer.echo(json.dumps([vars(check) for check in checks], indent=2))
         return

@@ -35,11 +35,13 @@ from hyce_gpu.evaluation.scores import RECALL_AT, expected_answers, labels
 from hyce_gpu.evaluation.summary import Results, summarise
 from hyce_gpu.evaluation.versions import versions
 from hyce_gpu.ledger import Ledger
+from hyce_gpu.memory_plan import alone, beside_store
 from hyce_gpu.models import what_shapes_replies
 from hyce_gpu.schema import Question
 from hyce_gpu.store import Store
 
-OpenGenerator = Callable[[str], Generator]
+# A model's name and options of its engine.
+OpenGenerator = Callable[..., Generator]
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,7 @@ class _Run:
 
     def results(self, names: Sequence[str]) -> dict[str, Results]:
         with ExitStack() as stack:
-            answerer = self._open(self._options.llm, stack)
+            answerer = self._open(self._options.llm, stack, self._beside_store)
             # Each method is let go with what it has loaded before the next one.
             answers = {name: self._answers(make(name, self._shared), answerer) for name in names}
             if self._options.judge is None:
@@ -123,13 +125,24 @@ class _Run:
             grader = answerer
             if self._options.judge != self._options.llm:
                 stack.close()
-                grader = self._open(self._options.judge, stack)
+                # No method is left on the device by now.
+                grader = self._open(self._options.judge, stack, self._alone)
             assert grader is not None
             return {name: Results(one.rows, self._judged(name, one, grader).rows) for name, one in answers.items()}
 
-    def _open(self, model: str | None, stack: ExitStack) -> Generator | None:
+    def _open(
+        self, model: str | None, stack: ExitStack, options: Callable[[str], Mapping[str, Any]]
+    ) -> Generator | None:
         """A generator's engine starts at its first request: one that has nothing to do costs nothing."""
-        return stack.enter_context(self._open_generator(model)) if model is not None else None
+        return stack.enter_context(self._open_generator(model, **options(model))) if model is not None else None
+
+    def _beside_store(self, model: str) -> dict[str, Any]:
+        shared = self._shared
+        configs = (shared.config, shared.paper())
+        return beside_store(shared.store, configs, shared.device, model, {}, self._options.batch_size)
+
+    def _alone(self, model: str) -> dict[str, Any]:
+        return alone(self._shared.device, model, {})
 
     def _answers(self, method: Method, generator: Generator | None) -> Journal:
         layout = Layout.of(self._shared.config)

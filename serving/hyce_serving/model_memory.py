@@ -35,7 +35,7 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class ModelMemory:
-    """Bytes of a model on one device; None where the folder does not say."""
+    """Bytes of a model on one device, its part where several share it; None where the folder does not say."""
 
     name: str
     # As vLLM loads them: 32-bit weights become 16-bit ones.
@@ -46,33 +46,35 @@ class ModelMemory:
     own_window: int | None
     # Why numbers are missing, in words; empty where none is.
     unknown: str = ""
+    # Tokens that the user wants of it; None where nothing is said.
+    asked_window: int | None = None
 
     @property
     def window(self) -> int:
-        """Tokens of prompt and answer together that a Generator takes unless told otherwise."""
-        return min(self.own_window or DEFAULT_MAX_MODEL_LEN, DEFAULT_MAX_MODEL_LEN)
+        """Tokens of prompt and answer together: those that were asked for, or what a Generator takes by itself."""
+        return self.asked_window or min(self.own_window or DEFAULT_MAX_MODEL_LEN, DEFAULT_MAX_MODEL_LEN)
 
 
-def model_memory(model: str) -> ModelMemory:
-    """The memory of an LLM, a folder or a Hub id; all None for an id that is not on this machine.
+def model_memory(model: str, max_model_len: int | None = None, gpus: int = 1) -> ModelMemory:
+    """The memory of an LLM, a folder or a Hub id, on each of `gpus`; no sizes for an id that is not on this machine.
 
     Raises:
         ModelNotFound: there is no such model, or its config.json cannot be read.
     """
     folder = Path(llm_path(model))
     if not folder.is_dir():
-        return ModelMemory(
-            model, None, None, None, "not on this machine yet, its sizes are known once it is downloaded"
-        )
+        unknown = "not on this machine yet, its sizes are known once it is downloaded"
+        return ModelMemory(model, None, None, None, unknown, max_model_len)
     config = _config(folder)
     text = _text_config(config)
-    weights, kv = _weight_bytes(folder), kv_bytes_per_token(config)
+    weights, kv = _weight_bytes(folder), kv_bytes_per_token(config, gpus)
     lengths = [text[name] for name in _LENGTH_FIELDS if _is_count(text.get(name))]
     missing = ["no weights in its folder"] if weights is None else []
     missing += ["its config.json does not describe a KV cache of keys and values a layer"] if kv is None else []
     if weights is not None and _is_float32(config, text) and not config.get("quantization_config"):
         weights //= 2
-    return ModelMemory(model, weights, kv, min(lengths, default=None), "; ".join(missing))
+    share = None if weights is None else -(-weights // gpus)
+    return ModelMemory(model, share, kv, min(lengths, default=None), "; ".join(missing), max_model_len)
 
 
 def encoder_bytes(model: str) -> int | None:
@@ -87,9 +89,28 @@ def encoder_bytes(model: str) -> int | None:
     return _weight_bytes(folder) if folder.is_dir() else None
 
 
-def kv_bytes_per_token(config: Mapping[str, Any]) -> int | None:
+def encoder_work_bytes(model: str, texts: int, tokens: int) -> int | None:
+    """Bytes that an encoder lays out for `texts` texts of `tokens` tokens, from above; None where it does not say.
+
+    4 · texts · L · (8 · hidden + 2 · intermediate + 2 · heads · L), with L of its window at most: of one layer, since
+    nothing is kept for a way back.
+    """
+    try:
+        folder = Path(encoder_path(model))
+        config = _text_config(_config(folder))
+    except ServingError:
+        return None
+    hidden, inner, heads = (config.get(name, 0) for name in ("hidden_size", "intermediate_size", "num_attention_heads"))
+    if not all(map(_is_count, (hidden, inner, heads))):
+        return None
+    length = min([tokens, *(config[name] for name in _LENGTH_FIELDS if _is_count(config.get(name)))])
+    return 4 * texts * length * (8 * int(hidden) + 2 * int(inner) + 2 * int(heads) * length)
+
+
+def kv_bytes_per_token(config: Mapping[str, Any], gpus: int = 1) -> int | None:
     """2 (key and value) · layers · KV heads · head size · 2 bytes, from the contents of a config.json.
 
+    Each of several GPUs keeps its part of the heads, and where there are fewer heads than GPUs, one.
     None for what keeps another state (latent attention, Mamba and hybrids, encoder-decoders) or lacks the numbers.
     """
     text = _text_config(config)
@@ -103,7 +124,7 @@ def kv_bytes_per_token(config: Mapping[str, Any]) -> int | None:
         return None
     if not all(map(_is_count, (layers, kv_heads, size))):
         return None
-    return 2 * int(layers) * int(kv_heads) * int(size or 0) * _KV_NUMBER_BYTES
+    return 2 * int(layers) * -(-int(kv_heads) // gpus) * int(size or 0) * _KV_NUMBER_BYTES
 
 
 def cpu_kv_cache_bytes() -> int:
