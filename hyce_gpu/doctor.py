@@ -176,21 +176,21 @@ def _backends() -> list[Check]:
 
 def _memory(store: Path | None, llm: str | None, options: Mapping[str, Any]) -> list[Check]:
     """Rows of the memory plan, with the default options of the method."""
-    from hyce_serving.model_memory import cpu_kv_cache_bytes
+    from hyce_serving.model_memory import model_memory
 
     from hyce_gpu.config import Config
     from hyce_gpu.devices import choose_device
-    from hyce_gpu.memory_plan import asked_share, device_memory, llm_memory, plan, readable
+    from hyce_gpu.memory_plan import asked_share, device_memory, plan, readable, told_kv_cache
     from hyce_gpu.store import Store
     from hyce_gpu.store_memory import store_parts
 
     device = choose_device()
-    model = llm_memory(llm, options) if llm else None
+    model = model_memory(llm, options) if llm else None
     opened = Store.open(store) if store else None
     total, free = device_memory(device)
     parts = store_parts(opened, Config(), device, total) if opened else ()
-    kv_cache = None if device == "cuda" else cpu_kv_cache_bytes()
-    found = plan(total, free, parts, model, kv_cache, asked_share(options))
+    share, kv_cache = asked_share(options), told_kv_cache(options, device)
+    found = plan(total, free, parts, model, share=share, kv_cache=kv_cache, on_host=device == "cpu")
     rows = [Check(f"memory: {part.name}", "ok", readable(part.num_bytes)) for part in parts]
     rows += [_weights(model), _kv_cache(found, model)] if model else []
     return [*rows, _plan(found, device)]
@@ -200,7 +200,8 @@ def _weights(model: ModelMemory) -> Check:
     from hyce_gpu.memory_plan import readable
 
     size = readable(model.weight_bytes) if model.weight_bytes is not None else "unknown"
-    return Check("memory: weights", "ok", f"{size} ({model.name}{': ' if model.unknown else ''}{model.unknown})")
+    each = f" on each of {model.gpus} GPUs" if model.gpus > 1 else ""
+    return Check("memory: weights", "ok", f"{size}{each} ({model.name}{': ' if model.unknown else ''}{model.unknown})")
 
 
 def _kv_cache(found: Plan, model: ModelMemory) -> Check:

@@ -45,8 +45,7 @@ def run_index(
     if kind == "spacy":
         return index_corpus(corpus, root, vectors, SpacyExtractor(), None, config, cache)
     assert llm is not None
-    engine_options = beside_encoder(vectors.name, config, device, llm, llm_options or {})
-    with Generator(llm, **engine_options) as generator:
+    with Generator(llm, **beside_encoder(vectors.name, device, llm, llm_options or {})) as generator:
         return index_corpus(corpus, root, vectors, LlmExtractor(generator), None, config, cache, generator.close)
 
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hyce_serving.model_memory import ModelMemory, encoder_bytes, encoder_work_bytes, model_memory
+from hyce_serving.model_memory import ModelMemory, cpu_kv_cache_bytes, encoder_bytes, model_memory
 
-from hyce_gpu.config import Config, IndexConfig
+from hyce_gpu.config import Config
 from hyce_gpu.errors import InputError
 from hyce_gpu.progress import say
 from hyce_gpu.store import Store
@@ -27,7 +27,7 @@ MARGIN = GIB
 ENGINE = 2 * GIB
 # More than vLLM takes by itself is never given to it.
 _MOST_PERCENT = 92
-_SHARE = "gpu_memory_utilization"
+_SHARE, _KV_CACHE = "gpu_memory_utilization", "kv_cache_memory_bytes"
 
 
 @dataclass(frozen=True)
@@ -57,34 +57,67 @@ def plan(
     free_bytes: int,
     parts: Sequence[Part],
     model: ModelMemory | None,
+    *,
+    share: float | None = None,
     kv_cache: int | None = None,
-    asked_share: float | None = None,
+    on_host: bool = False,
 ) -> Plan:
-    """Divides the memory of a GPU, or with `kv_cache` (bytes that vLLM was told to keep) that of a host.
+    """Divides the memory of a GPU, or of a host.
 
-    gpu_memory_utilization = (free - parts - margin) / total, rounded down to two decimals, at most vLLM's own .92; or
-    what was asked for.
+    gpu_memory_utilization = (free - parts - margin) / total, rounded down to two decimals, at most vLLM's own .92.
+
+    Args:
+        share: what the user asks for instead.
+        kv_cache: bytes that vLLM is told to keep, as it always is on a host; it then looks at no share.
     """
     reserved = sum(part.num_bytes for part in parts)
-    left = room = free_bytes - reserved - MARGIN
-    share = None
-    if kv_cache is None:
-        share = asked_share or max(0, min(_MOST_PERCENT, math.floor(100 * left / total_bytes))) / 100
-        room = int(share * total_bytes)
-    weights = model.weight_bytes if model else None
-    kv = kv_cache if model else None
-    if kv_cache is None:
-        kv = None if weights is None else max(0, room - weights - ENGINE)
-    tokens = kv // model.kv_bytes_per_token if model and kv is not None and model.kv_bytes_per_token else None
-    requests = tokens / model.window if model and tokens is not None else None
+    left = free_bytes - reserved - MARGIN
+    most = max(0, min(_MOST_PERCENT, math.floor(100 * left / total_bytes))) / 100
+    share = None if kv_cache is not None else share or most
+    room = left if share is None else int(share * total_bytes)
+    kv = tokens = requests = None
+    if model and model.weight_bytes is not None:
+        kv = max(0, room - model.weight_bytes - ENGINE) if kv_cache is None else kv_cache
+    if model and kv is not None and model.kv_bytes_per_token:
+        tokens = kv // model.kv_bytes_per_token
+        requests = tokens / model.window
     found = Plan(total_bytes, free_bytes, reserved, share, kv, tokens, requests)
-    what = _named(parts)
-    misfit, remedy = _too_little(found, left, what, kv_cache is not None)
-    if not misfit and asked_share and room > left:
-        misfit, remedy = _too_much(found, left, what)
-    if not misfit and model:
-        misfit, remedy = _misfit(found, room, model, kv_cache, what)
-    return replace(found, misfit=misfit, remedy=remedy)
+    whose = _named(parts)
+    if left <= 0 or share == 0:
+        return replace(found, **_too_little(found, whose, on_host))
+    if share is not None and share > most and room > left:
+        return replace(found, **_too_much(share, room, left, most, whose))
+    return replace(found, **_too_large(found, model, room, kv_cache, whose, on_host)) if model else found
+
+
+def engine_options(
+    llm: str,
+    options: Mapping[str, Any],
+    device: str,
+    parts: Callable[[int], Sequence[Part]] = lambda total: (),
+) -> dict[str, Any]:
+    """The options of `llm` with the gpu_memory_utilization that leaves room for `parts` on `device`, before they are
+    moved there; unchanged on a CPU, and where vLLM is told the bytes of its KV cache.
+
+    The user's own choice stays. What is likely not to fit is said on stderr, no more: sizes are bounds, and vLLM knows
+    its own.
+
+    Args:
+        parts: what comes to the device beside vLLM, given its bytes.
+
+    Raises:
+        InputError: the parts alone do not fit on the device.
+        ModelNotFound: there is no such model.
+    """
+    if not device.startswith("cuda") or _KV_CACHE in options:
+        return dict(options)
+    total, free = device_memory(device)
+    found = plan(total, free, parts(total), model_memory(llm, options), share=asked_share(options))
+    if not found.share:
+        raise InputError(f"device {device}: {found.problem}")
+    if found.misfit:
+        say(f"memory may not suffice: {found.problem}")
+    return {_SHARE: found.share, **options}
 
 
 def beside_store(
@@ -95,45 +128,19 @@ def beside_store(
     options: Mapping[str, Any],
     questions: int = QUESTIONS,
 ) -> dict[str, Any]:
-    """The engine's options with the gpu_memory_utilization that leaves room for the store on `device`, before the store
-    is moved there; unchanged on a CPU. Of several configurations, which follow each other, the largest counts.
+    """`engine_options` beside a store and its questions. Of several configurations, which follow each other on the
+    device, the largest counts."""
 
-    The user's own choice stays. What is likely not to fit is said on stderr, no more: sizes are bounds, and vLLM knows
-    its own.
+    def largest(total: int) -> Sequence[Part]:
+        each = (store_parts(store, config, device, total, questions) for config in configs)
+        return max(each, key=lambda parts: sum(part.num_bytes for part in parts))
 
-    Raises:
-        InputError: the store alone does not fit on the device.
-        ModelNotFound: there is no such model.
-    """
-    if not _is_planned(device, options):
-        return dict(options)
-    total, free = device_memory(device)
-    parts = (store_parts(store, config, device, total, questions) for config in configs)
-    return _with_share(total, free, max(parts, key=_bytes), device, llm, options)
+    return engine_options(llm, options, device, largest)
 
 
-def beside_encoder(
-    encoder: str, config: IndexConfig, device: str, llm: str, options: Mapping[str, Any]
-) -> dict[str, Any]:
-    """As `beside_store`, where there is no store yet: the encoder's weights, and a batch of chunks under their titles."""
-    if not _is_planned(device, options):
-        return dict(options)
-    work = encoder_work_bytes(encoder, config.encode_batch, 2 * config.chunk_tokens)
-    parts = (Part("encoder", (encoder_bytes(encoder) or 0) + (work or 0)),)
-    return _with_share(*device_memory(device), parts, device, llm, options)
-
-
-def alone(device: str, llm: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """As `beside_store`, with nothing beside it but what the device holds already."""
-    if not _is_planned(device, options):
-        return dict(options)
-    return _with_share(*device_memory(device), (), device, llm, options)
-
-
-def llm_memory(llm: str, options: Mapping[str, Any]) -> ModelMemory:
-    """The model on each GPU under the user's max_model_len and tensor_parallel_size."""
-    window, gpus = options.get("max_model_len"), options.get("tensor_parallel_size")
-    return model_memory(llm, window if _is_count(window) else None, gpus if _is_count(gpus) else 1)
+def beside_encoder(encoder: str, device: str, llm: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """`engine_options` where there is no store yet. Texts are embedded after the LLM has gone: the weights count."""
+    return engine_options(llm, options, device, lambda _: (Part("encoder", encoder_bytes(encoder) or 0),))
 
 
 def asked_share(options: Mapping[str, Any]) -> float | None:
@@ -142,28 +149,16 @@ def asked_share(options: Mapping[str, Any]) -> float | None:
     return float(given) if isinstance(given, (int, float)) and not isinstance(given, bool) else None
 
 
-def _is_planned(device: str, options: Mapping[str, Any]) -> bool:
-    # Told the bytes of its KV cache, vLLM looks at no share.
-    return device.startswith("cuda") and "kv_cache_memory_bytes" not in options
+def told_kv_cache(options: Mapping[str, Any], device: str) -> int | None:
+    """The bytes that vLLM is told to keep for keys and values; None where it fills its share.
 
-
-def _with_share(
-    total: int, free: int, parts: Sequence[Part], device: str, llm: str, options: Mapping[str, Any]
-) -> dict[str, Any]:
-    found = plan(total, free, parts, llm_memory(llm, options), asked_share=asked_share(options))
-    if not found.share and _SHARE not in options:
-        raise InputError(f"device {device}: {found.problem}")
-    if found.misfit:
-        say(f"memory may not suffice: {found.problem}")
-    return {_SHARE: found.share, **options}
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
-
-
-def _bytes(parts: Sequence[Part]) -> int:
-    return sum(part.num_bytes for part in parts)
+    Raises:
+        ServingError: VLLM_CPU_KVCACHE_SPACE is no number.
+    """
+    if not device.startswith("cuda"):
+        return cpu_kv_cache_bytes()
+    given = options.get(_KV_CACHE)
+    return given if isinstance(given, int) and not isinstance(given, bool) and given > 0 else None
 
 
 def device_memory(device: str) -> tuple[int, int]:
@@ -192,37 +187,39 @@ def _named(parts: Sequence[Part]) -> str:
     return "the encoder" if names == {"encoder"} else "the store" if names else "this process"
 
 
-def _elsewhere(what: str, on_host: bool) -> str:
+def _elsewhere(whose: str, on_host: bool) -> str:
     if on_host:
         return "a machine with more memory"
-    return "another GPU" if what == "this process" else f"--device cpu for {what}"
+    return "another GPU" if whose == "this process" else f"--device cpu for {whose}"
 
 
-def _too_little(found: Plan, left: int, what: str, on_host: bool) -> tuple[str, str]:
-    if left > 0 and found.share != 0:
-        return "", ""
+def _too_little(found: Plan, whose: str, on_host: bool) -> dict[str, str]:
     needed = f"{readable(found.reserved)} and a margin of {readable(MARGIN)}"
     of = f"{readable(found.free)} of {readable(found.total)} are free"
-    return f"{what} needs {needed}, {of}", f"take {_elsewhere(what, on_host)}"
+    return {"misfit": f"{whose} needs {needed}, {of}", "remedy": f"take {_elsewhere(whose, on_host)}"}
 
 
-def _too_much(found: Plan, left: int, what: str) -> tuple[str, str]:
-    assert found.share is not None
-    taken = f"{_SHARE} {found.share:g} is {readable(found.share * found.total)}"
-    most = min(_MOST_PERCENT, math.floor(100 * left / found.total)) / 100
-    return f"{taken}, {readable(left)} are left beside {what}", f"take at most {most:.2f}, or leave it out"
+def _too_much(share: float, room: int, left: int, most: float, whose: str) -> dict[str, str]:
+    taken = f"{_SHARE} {share:g} is {readable(room)}"
+    misfit = f"{taken}, {readable(left)} are left beside {whose}"
+    return {"misfit": misfit, "remedy": f"take at most {most:.2f}, or leave it out"}
 
 
-def _misfit(found: Plan, room: int, model: ModelMemory, kv_cache: int | None, what: str) -> tuple[str, str]:
-    """What of the model does not fit into the `room` for it, and what to change."""
-    other, use = (ENGINE, "activations") if kv_cache is None else (kv_cache, "its KV cache")
-    change = "several GPUs (tensor_parallel_size)" if kv_cache is None else "a smaller VLLM_CPU_KVCACHE_SPACE"
-    smaller = f"take a smaller or quantised model, {change}, or {_elsewhere(what, kv_cache is not None)}"
-    if model.weight_bytes is not None and model.weight_bytes + other > room:
-        needed = f"{readable(model.weight_bytes)} for weights and {readable(other)} for {use}"
-        return f"the model needs {needed}, {readable(room)} are left for it", smaller
+def _too_large(
+    found: Plan, model: ModelMemory, room: int, kv_cache: int | None, whose: str, on_host: bool
+) -> dict[str, str]:
+    """What of the model does not fit into the `room` for it, and what to change; empty where all fits."""
+    told = "VLLM_CPU_KVCACHE_SPACE" if on_host else _KV_CACHE
+    change = "several GPUs (tensor_parallel_size)" if kv_cache is None else f"a smaller {told}"
+    smaller = f"take a smaller or quantised model, {change}, or {_elsewhere(whose, on_host)}"
+    beside = [] if on_host else [(ENGINE, "activations")]
+    beside += [] if kv_cache is None else [(kv_cache, "its KV cache")]
+    weights = model.weight_bytes
+    if weights is not None and weights + sum(size for size, _ in beside) > room:
+        needed = " and ".join(f"{readable(size)} for {use}" for size, use in [(weights, "weights"), *beside])
+        return {"misfit": f"the model needs {needed}, {readable(room)} are left for it", "remedy": smaller}
     if found.requests is not None and found.requests < 1:
         tokens = f"the KV cache has room for {found.kv_tokens:,} tokens, one request may have {model.window:,}"
-        change = smaller if kv_cache is None else "take a larger VLLM_CPU_KVCACHE_SPACE"
-        return tokens, f"{change}, or a smaller max_model_len"
-    return "", ""
+        change = smaller if kv_cache is None else f"take a larger {told}"
+        return {"misfit": tokens, "remedy": f"{change}, or a smaller max_model_len"}
+    return {}

@@ -35,7 +35,7 @@ from hyce_gpu.evaluation.scores import RECALL_AT, expected_answers, labels
 from hyce_gpu.evaluation.summary import Results, summarise
 from hyce_gpu.evaluation.versions import versions
 from hyce_gpu.ledger import Ledger
-from hyce_gpu.memory_plan import alone, beside_store
+from hyce_gpu.memory_plan import beside_store, engine_options
 from hyce_gpu.models import what_shapes_replies
 from hyce_gpu.schema import Question
 from hyce_gpu.store import Store
@@ -61,6 +61,8 @@ class EvalOptions:
     device: str = "auto"
     encoder: str | None = None
     seed: int = 0
+    # Of the engine, for both models.
+    llm_options: Mapping[str, Any] = field(default_factory=dict)
 
 
 def run_eval(options: EvalOptions, open_generator: OpenGenerator = Generator) -> tuple[dict[str, Any], Ledger]:
@@ -117,7 +119,7 @@ class _Run:
 
     def results(self, names: Sequence[str]) -> dict[str, Results]:
         with ExitStack() as stack:
-            answerer = self._open(self._options.llm, stack, self._beside_store)
+            answerer = self._answerer(stack)
             # Each method is let go with what it has loaded before the next one.
             answers = {name: self._answers(make(name, self._shared), answerer) for name in names}
             if self._options.judge is None:
@@ -125,24 +127,23 @@ class _Run:
             grader = answerer
             if self._options.judge != self._options.llm:
                 stack.close()
-                # No method is left on the device by now.
-                grader = self._open(self._options.judge, stack, self._alone)
+                grader = self._grader(self._options.judge, stack)
             assert grader is not None
             return {name: Results(one.rows, self._judged(name, one, grader).rows) for name, one in answers.items()}
 
-    def _open(
-        self, model: str | None, stack: ExitStack, options: Callable[[str], Mapping[str, Any]]
-    ) -> Generator | None:
-        """A generator's engine starts at its first request: one that has nothing to do costs nothing."""
-        return stack.enter_context(self._open_generator(model, **options(model))) if model is not None else None
-
-    def _beside_store(self, model: str) -> dict[str, Any]:
-        shared = self._shared
+    # A generator's engine starts at its first request: one that has nothing to do costs nothing.
+    def _answerer(self, stack: ExitStack) -> Generator | None:
+        model, shared, options = self._options.llm, self._shared, self._options
+        if model is None:
+            return None
         configs = (shared.config, shared.paper())
-        return beside_store(shared.store, configs, shared.device, model, {}, self._options.batch_size)
+        engine = beside_store(shared.store, configs, shared.device, model, options.llm_options, options.batch_size)
+        return stack.enter_context(self._open_generator(model, **engine))
 
-    def _alone(self, model: str) -> dict[str, Any]:
-        return alone(self._shared.device, model, {})
+    def _grader(self, model: str, stack: ExitStack) -> Generator:
+        # No method is left on the device by now.
+        engine = engine_options(model, self._options.llm_options, self._shared.device)
+        return stack.enter_context(self._open_generator(model, **engine))
 
     def _answers(self, method: Method, generator: Generator | None) -> Journal:
         layout = Layout.of(self._shared.config)
