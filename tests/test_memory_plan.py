@@ -12,6 +12,7 @@ import pytest
 from hyce_serving import model_memory as models
 from hyce_serving.errors import ModelNotFound, ServingError
 from hyce_serving.model_memory import ModelMemory, kv_bytes_per_token, model_memory
+from hyce_serving.models import DEFAULT_ENCODER
 
 from hyce_gpu import doctor, memory_plan, store_memory
 from hyce_gpu.config import Config
@@ -45,7 +46,7 @@ def _model(folder: Path, config: dict[str, Any], **weights: int) -> str:
     return str(folder)
 
 
-def _store(root: Path) -> Path:
+def _store(root: Path, encoder: str = "/no/such/encoder") -> Path:
     """Two entities, one hyperedge of both, one chunk without any: 2 rows, 2 incidences, 2 passages, d = 3."""
     text = "Ada met Bob. 富士山 is high."
     chunks = [Chunk("d#0", "d", 0, 0, 12, text[:12], "T"), Chunk("d#1", "d", 1, 13, 25, text[13:25], "T")]
@@ -55,7 +56,7 @@ def _store(root: Path) -> Path:
     merged, vectors = merge(records), np.eye(3, dtype=np.float32)
     documents, origin = [Document("d", "T", text, "c.jsonl:1", {})], provenance(chunks, merged)
     contents = Contents(documents, chunks, records, merged, origin, vectors[:2], vectors[2:], vectors[:2])
-    manifest = {"encoder": {"name": "/no/such/encoder", "dimension": 3}, "extractor": {"name": "x"}}
+    manifest = {"encoder": {"name": encoder, "dimension": 3}, "extractor": {"name": "x"}}
     with writing(root) as writer:
         write_store(writer, contents, manifest)
     return root
@@ -121,7 +122,7 @@ def test_what_is_not_here_is_unknown_and_what_is_broken_is_an_error(
     found = model_memory(_model(tmp_path / "empty", {}))
     assert (found.weight_bytes, found.kv_bytes_per_token, found.own_window) == (None, None, None)
     assert "no weights" in found.unknown
-    monkeypatch.setattr(models, "llm_path", lambda name: name)
+    monkeypatch.setattr(models, "llm_path", lambda name, revision: name)
     assert model_memory("owner/name").weight_bytes is None
     assert "not on this machine" in model_memory("owner/name").unknown
 
@@ -246,9 +247,9 @@ def test_what_does_not_fit_on_8_gib_is_one_line(
 
 
 def test_plan_of_a_host() -> None:
-    found = plan(8 * GIB, 6 * GIB, [Part("store tensors", GIB)], MODEL, kv_cache=2 * GIB)
+    found = plan(8 * GIB, 6 * GIB, [Part("store tensors", GIB)], MODEL, kv_cache=2 * GIB, on_host=True)
     assert (found.share, found.kv_tokens, found.problem) == (None, 174_762, "")  # 2 GiB by 12,288
-    found = plan(8 * GIB, 6 * GIB, [Part("store tensors", 2 * GIB)], MODEL, kv_cache=3 * GIB)
+    found = plan(8 * GIB, 6 * GIB, [Part("store tensors", 2 * GIB)], MODEL, kv_cache=3 * GIB, on_host=True)
     assert "1.0 GiB for weights and 3.0 GiB for its KV cache, 3.0 GiB are left" in found.problem
     assert "a smaller VLLM_CPU_KVCACHE_SPACE" in found.problem
 
@@ -423,13 +424,13 @@ BESIDE_STORE, BESIDE_ENCODER = 0.59, 0.8
 @pytest.mark.usefixtures("gpu_of_10_gib")
 def test_each_job_gives_its_engine_its_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     llm = _model(tmp_path / "m", SMALL, model_dot_safetensors=1000)
-    root = _store(tmp_path / "s")
+    root = _store(tmp_path / "s", DEFAULT_ENCODER)
     store, asked = Store.open(root), {"seed": 7}
     for job in ("engine", "index_job", "extractors", "estimate_job"):
         monkeypatch.setattr(f"hyce_gpu.{job}.Generator", _refuse)
         monkeypatch.setattr(f"hyce_gpu.{job}.choose_device", lambda *_: "cuda", raising=False)
     encoder = SimpleNamespace(name="e", device="cuda", token_spans=None)
-    for job in ("index_job", "estimate_job", "engine"):
+    for job in ("index_job", "estimate_job"):
         monkeypatch.setattr(f"hyce_gpu.{job}.Encoder", lambda *_, **__: encoder)
     jobs: list[tuple[Callable[[], object], float]] = [
         (lambda: Engine.open(root, llm=llm, llm_options=asked), BESIDE_STORE),
@@ -447,10 +448,9 @@ def test_each_job_gives_its_engine_its_share(tmp_path: Path, monkeypatch: pytest
 def test_the_demo_gives_its_engine_its_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     llm = _model(tmp_path / "m", SMALL, model_dot_safetensors=1000)
     monkeypatch.setattr("hyce_gpu.engine.Generator", _refuse)
-    monkeypatch.setattr("hyce_gpu.engine.Encoder", lambda *_, **__: None)
     for job in ("engine", "demo"):
         monkeypatch.setattr(f"hyce_gpu.{job}.choose_device", lambda _: "cuda")
-    monkeypatch.setattr("hyce_gpu.demo.run_index", lambda corpus, root, *_: _store(root))
+    monkeypatch.setattr("hyce_gpu.demo.run_index", lambda corpus, root, *_: _store(root, DEFAULT_ENCODER))
     with pytest.raises(_Opened) as opened:
         run_demo(llm, False, tmp_path / "out", "auto")
     assert opened.value.args == ({"gpu_memory_utilization": BESIDE_STORE},)
