@@ -2,8 +2,8 @@
 
 SmolLM2-135M on the CPU. A job makes prompts, parses replies and puts each on the disk. The other side is
 `LLM.generate` on the same engine with the same prompts, as token ids, and the same sampling. Both must give the same
-texts before a figure of the stream is taken; rounds alternate, so that a slower minute of the machine slows both.
-Compare within one run only.
+texts, or as many tokens of each, before a figure is taken; rounds alternate, so that a slower minute of the machine
+slows both. Compare within one run only, on a machine that does nothing else.
 """
 
 from __future__ import annotations
