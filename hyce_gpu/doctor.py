@@ -200,7 +200,7 @@ def _weights(model: ModelMemory) -> Check:
     from hyce_gpu.memory_plan import readable
 
     size = readable(model.weight_bytes) if model.weight_bytes is not None else "unknown"
-    each = f" on each of {model.gpus} GPUs" if model.gpus > 1 else ""
+    each = f" on each of {model.gpus} devices" if model.gpus > 1 else ""
     return Check("memory: weights", "ok", f"{size}{each} ({model.name}{': ' if model.unknown else ''}{model.unknown})")
 
 

@@ -83,11 +83,14 @@ def plan(
         requests = tokens / model.window
     found = Plan(total_bytes, free_bytes, reserved, share, kv, tokens, requests)
     whose = _named(parts)
+    misfit = remedy = ""
     if left <= 0 or share == 0:
-        return replace(found, **_too_little(found, whose, on_host))
-    if share is not None and share > most and room > left:
-        return replace(found, **_too_much(share, room, left, most, whose))
-    return replace(found, **_too_large(found, model, room, kv_cache, whose, on_host)) if model else found
+        misfit, remedy = _too_little(found, whose, on_host)
+    elif share is not None and share > most and room > left:
+        misfit, remedy = _too_much(share, room, left, most, whose)
+    elif model:
+        misfit, remedy = _too_large(found, model, room, kv_cache, whose, on_host)
+    return replace(found, misfit=misfit, remedy=remedy)
 
 
 def engine_options(
@@ -193,21 +196,20 @@ def _elsewhere(whose: str, on_host: bool) -> str:
     return "another GPU" if whose == "this process" else f"--device cpu for {whose}"
 
 
-def _too_little(found: Plan, whose: str, on_host: bool) -> dict[str, str]:
+def _too_little(found: Plan, whose: str, on_host: bool) -> tuple[str, str]:
     needed = f"{readable(found.reserved)} and a margin of {readable(MARGIN)}"
     of = f"{readable(found.free)} of {readable(found.total)} are free"
-    return {"misfit": f"{whose} needs {needed}, {of}", "remedy": f"take {_elsewhere(whose, on_host)}"}
+    return f"{whose} needs {needed}, {of}", f"take {_elsewhere(whose, on_host)}"
 
 
-def _too_much(share: float, room: int, left: int, most: float, whose: str) -> dict[str, str]:
+def _too_much(share: float, room: int, left: int, most: float, whose: str) -> tuple[str, str]:
     taken = f"{_SHARE} {share:g} is {readable(room)}"
-    misfit = f"{taken}, {readable(left)} are left beside {whose}"
-    return {"misfit": misfit, "remedy": f"take at most {most:.2f}, or leave it out"}
+    return f"{taken}, {readable(left)} are left beside {whose}", f"take at most {most:.2f}, or leave it out"
 
 
 def _too_large(
     found: Plan, model: ModelMemory, room: int, kv_cache: int | None, whose: str, on_host: bool
-) -> dict[str, str]:
+) -> tuple[str, str]:
     """What of the model does not fit into the `room` for it, and what to change; empty where all fits."""
     told = "VLLM_CPU_KVCACHE_SPACE" if on_host else _KV_CACHE
     change = "several GPUs (tensor_parallel_size)" if kv_cache is None else f"a smaller {told}"
@@ -217,9 +219,9 @@ def _too_large(
     weights = model.weight_bytes
     if weights is not None and weights + sum(size for size, _ in beside) > room:
         needed = " and ".join(f"{readable(size)} for {use}" for size, use in [(weights, "weights"), *beside])
-        return {"misfit": f"the model needs {needed}, {readable(room)} are left for it", "remedy": smaller}
+        return f"the model needs {needed}, {readable(room)} are left for it", smaller
     if found.requests is not None and found.requests < 1:
         tokens = f"the KV cache has room for {found.kv_tokens:,} tokens, one request may have {model.window:,}"
         change = smaller if kv_cache is None else f"take a larger {told}"
-        return {"misfit": tokens, "remedy": f"{change}, or a smaller max_model_len"}
-    return {}
+        return tokens, f"{change}, or a smaller max_model_len"
+    return "", ""

@@ -141,7 +141,7 @@ def test_each_model_gets_its_share_of_a_gpu_and_the_options_of_the_user(
 
     beside, alone = eval_job.beside_store, eval_job.engine_options
     # The plan of a GPU, for a run that has none.
-    monkeypatch.setattr(eval_job, "beside_store", lambda store, configs, _, *more: beside(store, configs, "cuda", *more))
+    monkeypatch.setattr(eval_job, "beside_store", lambda store, them, _, *more: beside(store, them, "cuda", *more))
     monkeypatch.setattr(eval_job, "engine_options", lambda model, asked, _: alone(model, asked, "cuda"))
     monkeypatch.setattr(memory_plan, "device_memory", lambda _: (10 << 30, 10 << 30))
     monkeypatch.setattr(memory_plan, "model_memory", lambda name, _: ModelMemory(name, None, None, None))

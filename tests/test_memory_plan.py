@@ -390,7 +390,7 @@ def test_doctor_plans_with_the_options_of_the_engine(tmp_path: Path, monkeypatch
     assert rows["memory: KV cache"].detail == "10.0 GiB: 873,472 tokens, 853.0 requests of 1,024 at once"
     assert rows["memory: plan"].detail.endswith("vLLM gets gpu_memory_utilization 0.50")
     half = _rows(doctor.examine(store, llm, {"tensor_parallel_size": 2}))
-    assert half["memory: weights"].detail.startswith("2.0 MiB on each of 2 GPUs")
+    assert half["memory: weights"].detail.startswith("2.0 MiB on each of 2 devices")
     much = _rows(doctor.examine(store, llm, {"gpu_memory_utilization": 0.95}))["memory: plan"]
     assert (much.state, much.fix) == ("broken", "take at most 0.91, or leave it out")
     told = _rows(doctor.examine(store, llm, {"kv_cache_memory_bytes": 20 * GIB}))

@@ -173,7 +173,7 @@ def _loaded_bytes(folder: Path, config: Mapping[str, Any], options: Mapping[str,
         return stored
     number = _number_bytes(options)
     loaded = stored * number // (4 if _is_float32(config, text) else 2)
-    rows, width = text.get("vocab_size"), text.get("hidden_size")
+    rows, width = text.get("vocab_size", 0), text.get("hidden_size", 0)
     if options.get("quantization") not in _ONLINE or not (_is_count(rows) and _is_count(width)):
         return loaded
     tables = 1 if config.get("tie_word_embeddings", text.get("tie_word_embeddings")) else 2
