@@ -75,9 +75,9 @@ def plan(
     most = max(0, min(_MOST_PERCENT, math.floor(100 * left / total_bytes))) / 100
     share = None if kv_cache is not None else share or most
     room = left if share is None else int(share * total_bytes)
-    kv = tokens = requests = None
-    if model and model.weight_bytes is not None:
-        kv = max(0, room - model.weight_bytes - ENGINE) if kv_cache is None else kv_cache
+    kv, tokens, requests = kv_cache if model else None, None, None
+    if model and kv is None and model.weight_bytes is not None:
+        kv = max(0, room - model.weight_bytes - ENGINE)
     if model and kv is not None and model.kv_bytes_per_token:
         tokens = kv // model.kv_bytes_per_token
         requests = tokens / model.window

@@ -249,6 +249,8 @@ def test_what_does_not_fit_on_8_gib_is_one_line(
 def test_plan_of_a_host() -> None:
     found = plan(8 * GIB, 6 * GIB, [Part("store tensors", GIB)], MODEL, kv_cache=2 * GIB, on_host=True)
     assert (found.share, found.kv_tokens, found.problem) == (None, 174_762, "")  # 2 GiB by 12,288
+    unknown = ModelMemory("m", None, None, None, "not on this machine")
+    assert plan(8 * GIB, 6 * GIB, [], unknown, kv_cache=2 * GIB, on_host=True).kv_bytes == 2 * GIB
     found = plan(8 * GIB, 6 * GIB, [Part("store tensors", 2 * GIB)], MODEL, kv_cache=3 * GIB, on_host=True)
     assert "1.0 GiB for weights and 3.0 GiB for its KV cache, 3.0 GiB are left" in found.problem
     assert "a smaller VLLM_CPU_KVCACHE_SPACE" in found.problem
