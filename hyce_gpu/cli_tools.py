@@ -97,12 +97,13 @@ def doctor(
     llm: Annotated[
         str | None, typer.Option("--llm", help="The model that answers, for the plan of the memory.")
     ] = None,
+    llm_options: LlmSetOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Says which device and backends would be used and why, and what is missing."""
     from hyce_gpu.doctor import examine
 
-    checks = examine(store, llm)
+    checks = examine(store, llm, parse_options(llm_options, "--llm-set"))
     if as_json:
         typer.echo(json.dumps([vars(check) for check in checks], indent=2))
         return
@@ -124,6 +125,7 @@ def evaluate(
     batch_size: Annotated[int, typer.Option(min=1, help="Questions at once.")] = 256,
     encoder: EncoderOption = None,
     device: DeviceOption = "auto",
+    llm_options: LlmSetOption = None,
     options: SetOption = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the bootstrap.")] = 0,
 ) -> None:
@@ -132,8 +134,9 @@ def evaluate(
     from hyce_gpu.evaluation.eval_job import EvalOptions, run_eval
     from hyce_gpu.evaluation.table import show_summary
 
+    given, engine_options = parse_options(options), parse_options(llm_options, "--llm-set")
     asked = EvalOptions(
-        data, out, methods, llm, judge, limit, store, batch_size, parse_options(options), device, encoder, seed
+        data, out, methods, llm, judge, limit, store, batch_size, given, device, encoder, seed, engine_options
     )
     summary, ledger = run_eval(asked)
     show_summary(summary, report.console())

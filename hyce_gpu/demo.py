@@ -9,7 +9,6 @@ from importlib.resources import as_file, files
 from pathlib import Path
 
 from hyce_serving.errors import ModelNotFound
-from hyce_serving.generator import Generator
 from hyce_serving.models import bundled_llm, llm_path
 from rich.console import Console
 from rich.text import Text
@@ -63,8 +62,7 @@ def run_demo(llm: str | None, no_llm: bool, out: Path, device: str) -> int:
     model = None if no_llm else _choose_model(llm, device)
     if model:
         say(f"model: {model.name}")
-    generator = Generator(model.name) if model else None
-    with Engine.open(store, llm=generator, device=device) as engine:
+    with Engine.open(store, llm=model.name if model else None, device=device) as engine:
         _, ledger = run_answer(engine, questions, out=answers, batch_size=64, choose=bool(model and model.is_fallback))
         asked = read_questions(questions, Ledger())
         given = [from_line(line) for line in answers.read_text(encoding="utf-8").splitlines()]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hyce_serving.model_memory import ModelMemory
@@ -27,10 +28,13 @@ class Check:
     fix: str = ""
 
 
-def examine(store: Path | None = None, llm: str | None = None) -> list[Check]:
+def examine(
+    store: Path | None = None, llm: str | None = None, llm_options: Mapping[str, Any] | None = None
+) -> list[Check]:
     """All checks, in the order of the pipeline. Loads no model and starts no engine.
 
     Args:
+        llm_options: of the engine, as `Engine.open` takes them.
         store, llm: with either, rows of the memory plan come last: where the memory goes, and whether it suffices.
 
     Raises:
@@ -38,7 +42,7 @@ def examine(store: Path | None = None, llm: str | None = None) -> list[Check]:
         ModelNotFound: no such model.
     """
     # First: what cannot be planned should not wait for imports.
-    planned = _memory(store, llm) if store or llm else []
+    planned = _memory(store, llm, llm_options or {}) if store or llm else []
     checks = [
         _torch(),
         *_devices(),
@@ -170,21 +174,23 @@ def _backends() -> list[Check]:
     return [found, Check("faster backend", "missing", f"{faster} is not installed", f"pip install {faster}")]
 
 
-def _memory(store: Path | None, llm: str | None) -> list[Check]:
+def _memory(store: Path | None, llm: str | None, options: Mapping[str, Any]) -> list[Check]:
     """Rows of the memory plan, with the default options of the method."""
-    from hyce_serving.model_memory import cpu_kv_cache_bytes, model_memory
+    from hyce_serving.model_memory import model_memory
 
     from hyce_gpu.config import Config
     from hyce_gpu.devices import choose_device
-    from hyce_gpu.memory_plan import device_memory, plan, readable, store_parts
+    from hyce_gpu.memory_plan import asked_share, device_memory, plan, readable, told_kv_cache
     from hyce_gpu.store import Store
+    from hyce_gpu.store_memory import store_parts
 
     device = choose_device()
-    model = model_memory(llm) if llm else None
+    model = model_memory(llm, options) if llm else None
     opened = Store.open(store) if store else None
     total, free = device_memory(device)
     parts = store_parts(opened, Config(), device, total) if opened else ()
-    found = plan(total, free, parts, model, None if device == "cuda" else cpu_kv_cache_bytes())
+    share, kv_cache = asked_share(options), told_kv_cache(options, device)
+    found = plan(total, free, parts, model, share=share, kv_cache=kv_cache, on_host=device == "cpu")
     rows = [Check(f"memory: {part.name}", "ok", readable(part.num_bytes)) for part in parts]
     rows += [_weights(model), _kv_cache(found, model)] if model else []
     return [*rows, _plan(found, device)]
@@ -194,7 +200,8 @@ def _weights(model: ModelMemory) -> Check:
     from hyce_gpu.memory_plan import readable
 
     size = readable(model.weight_bytes) if model.weight_bytes is not None else "unknown"
-    return Check("memory: weights", "ok", f"{size} ({model.name}{': ' if model.unknown else ''}{model.unknown})")
+    each = f" on each of {model.gpus} devices" if model.gpus > 1 else ""
+    return Check("memory: weights", "ok", f"{size}{each} ({model.name}{': ' if model.unknown else ''}{model.unknown})")
 
 
 def _kv_cache(found: Plan, model: ModelMemory) -> Check:

@@ -19,7 +19,7 @@ from hyce_gpu.context import Layout
 from hyce_gpu.devices import choose_device
 from hyce_gpu.entry import NameLinker
 from hyce_gpu.errors import InputError
-from hyce_gpu.memory_plan import vllm_share
+from hyce_gpu.memory_plan import beside_store
 from hyce_gpu.online import reason
 from hyce_gpu.progress import Advance
 from hyce_gpu.question_mentions import find_mentions
@@ -84,7 +84,7 @@ class Engine:
             encoder = Encoder(encoder or store.manifest["encoder"]["name"], device=device)
         config = config or Config()
         if isinstance(llm, str):
-            llm = Generator(llm, **_with_share(llm_options or {}, store, config, device, llm))
+            llm = Generator(llm, **beside_store(store, [config], device, llm, llm_options or {}))
         return cls(store, encoder, llm, config, device)
 
     def __enter__(self) -> Self:
@@ -229,14 +229,6 @@ class Engine:
     def titles(self, paths: Sequence[EvidencePath]) -> dict[str, str]:
         """Titles of the documents that the paths come from, by id."""
         return self.store.titles(paths)
-
-
-def _with_share(options: Mapping[str, Any], store: Store, config: Config, device: str, llm: str) -> dict[str, Any]:
-    """The engine's options, with the part of the GPU that the store leaves to it where the user names none."""
-    if options.keys() & {"gpu_memory_utilization", "kv_cache_memory_bytes"}:
-        return dict(options)
-    share = vllm_share(store, config, device, llm)
-    return dict(options) if share is None else {**options, "gpu_memory_utilization": share}
 
 
 def _as_questions(questions: Iterable[str | Question]) -> list[Question]:

@@ -13,9 +13,11 @@ from hyce_serving.generator import Generator
 
 from hyce_gpu.chunking import chunk_documents
 from hyce_gpu.config import IndexConfig
+from hyce_gpu.devices import choose_device
 from hyce_gpu.extract import Extracted
 from hyce_gpu.extract.llm_extractor import LlmExtractor
 from hyce_gpu.ledger import Ledger
+from hyce_gpu.memory_plan import beside_encoder
 from hyce_gpu.progress import progress
 from hyce_gpu.readers import read_corpus
 from hyce_gpu.schema import Chunk
@@ -55,10 +57,11 @@ def estimate(
         InputError: no usable document.
         ModelNotFound, ServingError: the model is not there or does not start.
     """
-    with Generator(llm, **(llm_options or {})) as generator:
+    vectors = Encoder(encoder, device=choose_device())
+    with Generator(llm, **beside_encoder(vectors.name, vectors.device, llm, llm_options or {})) as generator:
         documents = read_corpus(corpus, Ledger())
         config = IndexConfig.from_mapping(options or {})
-        chunks = chunk_documents(documents, Encoder(encoder).token_spans, config)
+        chunks = chunk_documents(documents, vectors.token_spans, config)
         extractor = LlmExtractor(generator)
         picked = _spread(len(chunks), min(sample + _WARM_UP, len(chunks)))
         with progress("sample", len(picked), "chunks") as shown:

@@ -15,6 +15,7 @@ from hyce_gpu.errors import InputError
 from hyce_gpu.extract.llm_extractor import LlmExtractor
 from hyce_gpu.extract.spacy_extractor import SpacyExtractor
 from hyce_gpu.indexing import IndexReport, index_corpus
+from hyce_gpu.memory_plan import beside_encoder
 from hyce_gpu.progress import say
 
 EXTRACTORS = ("auto", "llm", "spacy", "records")
@@ -44,7 +45,7 @@ def run_index(
     if kind == "spacy":
         return index_corpus(corpus, root, vectors, SpacyExtractor(), None, config, cache)
     assert llm is not None
-    with Generator(llm, **(llm_options or {})) as generator:
+    with Generator(llm, **beside_encoder(vectors.name, device, llm, llm_options or {})) as generator:
         return index_corpus(corpus, root, vectors, LlmExtractor(generator), None, config, cache, generator.close)
 
 

@@ -1,66 +1,33 @@
-"""What a store and its questions take of a device's memory, and what that leaves for vLLM.
+"""What vLLM may take of a GPU's memory beside a store, its questions and an encoder.
 
-Knows sizes: of the store's arrays, of what one batch of questions lays out, of a model as `hyce_serving` reads it. It
-loads no model and moves nothing; only `device_memory` asks the device.
+Knows sizes: those of `store_memory`, and of a model as `hyce_serving` reads it. It loads no model and moves nothing;
+only `device_memory` asks the device.
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
-import numpy as np
-from hyce_serving.model_memory import ModelMemory, encoder_bytes, model_memory
+from hyce_serving.model_memory import ModelMemory, cpu_kv_cache_bytes, encoder_bytes, model_memory
 
 from hyce_gpu.config import Config
 from hyce_gpu.errors import InputError
-from hyce_gpu.online import _PASS_CELLS, _PASS_QUESTIONS
 from hyce_gpu.progress import say
 from hyce_gpu.store import Store
-from hyce_gpu.vector_index import FLAT_UP_TO
+from hyce_gpu.store_memory import GIB, MIB, QUESTIONS, Part, store_parts
 
-MIB, GIB = 1 << 20, 1 << 30
-# Questions at once that a plan reckons with: what `hyce answer` takes unless told otherwise.
-QUESTIONS = 256
 # Libraries' own buffers, the encoder's activations, what allocators keep, and what grows after the plan was made.
 MARGIN = GIB
 # Of its share vLLM keeps this for activations, sampling and CUDA graphs before it lays out its KV cache; an assumption.
 ENGINE = 2 * GIB
 # More than vLLM takes by itself is never given to it.
 _MOST_PERCENT = 92
-# What an answer takes of the host's memory: its paths, their texts, and the question's sub-hypergraph.
-_ANSWER = 384 << 10
-# Entities that a question names beside the `entry_entities` nearest.
-_MENTIONED = 4
-
-
-@dataclass(frozen=True)
-class Part:
-    name: str
-    num_bytes: int
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """What the workspace of a batch depends on. Means are over incidences: large rows are met more often."""
-
-    entities: int
-    hyperedges: int
-    passages: int
-    dimension: int
-    incidences: int
-    members: float  # entities of a hyperedge
-    degrees: np.ndarray  # hyperedges of each entity [V]
-    words: float  # of a hyperedge
-
-    def around(self, fanout: float) -> float:
-        """Hyperedges of an entity that is met through one of them; of at most `fanout` passages' worth."""
-        most = fanout * max(1.0, self.hyperedges / max(1, self.passages))
-        return _met(np.minimum(self.degrees, most))
+_SHARE, _KV_CACHE = "gpu_memory_utilization", "kv_cache_memory_bytes"
 
 
 @dataclass(frozen=True)
@@ -85,146 +52,116 @@ class Plan:
         return f"{self.misfit}; {self.remedy}" if self.misfit else ""
 
 
-def store_bytes(store: Store) -> tuple[Part, ...]:
-    """The tensors of `store.hypergraph()`, to the byte, without building it; see `Hypergraph` and `Passages`.
-
-    With E rows of hyperedges and bare chunks, V entities, P passages, N incidences and T words, 8 bytes an integer or
-    double: incidence both ways 8·(E+1 + V+1 + 2N); confidences 16·E; vectors 4·d·(V + E + P); passages
-    8·(2E + P+1 + P + 2V); words 8·(E+1) + 12·T.
-    """
-    edges, entities = len(_array(store, "passage")), store.counts["entities"]
-    passages, incidences = len(_array(store, "subject")), len(_array(store, "member"))
-    vectors = [_array(store, f"{name}_vectors").nbytes for name in ("entity", "hyperedge", "chunk")]
-    return (
-        Part("incidence", 8 * (edges + 1 + entities + 1 + 2 * incidences)),
-        Part("confidences", 16 * edges),
-        Part("entity vectors", vectors[0]),
-        Part("hyperedge vectors", vectors[1]),
-        Part("passage vectors", vectors[2]),
-        Part("passages", 8 * (2 * edges + passages + 1 + passages + 2 * entities)),
-        Part("words", 8 * (edges + 1) + 12 * len(_array(store, "term"))),
-    )
-
-
-def index_bytes(store: Store, device: str, total: int) -> int:
-    """FAISS's index of the entities, and those of hyperedges and passages where there are any.
-
-    On a GPU: the exact index with the scratch that FAISS takes for itself there (512 MiB, 1 or 1.5 GiB, by the size of
-    the card, `total` bytes); inverted files stay on the host, and so does everything with a CPU build of FAISS.
-    """
-    if not device.startswith("cuda"):
-        return sum(file.stat().st_size for file in store.generation.glob("*.faiss"))
-    import faiss
-
-    if store.counts["entities"] > FLAT_UP_TO or not hasattr(faiss, "StandardGpuResources"):
-        return 0
-    scratch = 512 * MIB if total <= 4 * GIB else GIB if total <= 8 * GIB else 1536 * MIB
-    return (store.generation / "entities.faiss").stat().st_size + scratch
-
-
-def sizes_of(store: Store) -> Sizes:
-    pointer, terms = _array(store, "member_pointer"), _array(store, "term_pointer")
-    degrees = np.bincount(_array(store, "member"), minlength=store.counts["entities"])
-    edges, width = _array(store, "hyperedge_vectors").shape
-    rows = store.counts["entities"], edges, len(_array(store, "subject")), width, int(pointer[-1])
-    return Sizes(*rows, _met(np.diff(pointer)), degrees, _met(np.diff(terms)))
-
-
-def workspace_bytes(sizes: Sizes, config: Config, questions: int = QUESTIONS, backend: str = "torch") -> int:
-    """What one batch lays out beside the store, from above.
-
-    A pass takes Q questions: with torch so many that Q · max(V, E) stays below 2^24, with numba 512. Its stages give
-    back what they took, so their sum bounds the peak:
-
-        products   24 · Q · max(E, P) for similarities, their sort keys and top-k, and two tiles of 64-bit products,
-                   8 · min(2^24, M · max(d, Q)) each; none where an index finds the nearest.
-        pairs      28 · d bytes a (question, row) pair, at most 2^23 / d pairs at a time; 80 for every word, or member,
-                   of every pair; 80 for each pair that is met, repeats counted, and 160 for each that is scored.
-        subgraph   max_hyperedges hyperedges a question with `members` entities each: incidences both ways, 64-bit
-                   state, weights and the plan, 240 bytes an incidence.
-        evidence   K x K tables of K = evidence_units, 64 bytes a cell.
-
-    The pairs of a question are, in `linked`, the nearest, those of the nearest passages, around (entry_entities + 4
-    named ones) entities, and over bridges: bridge_sources · members · around(bridge_fanout). In `paper`, what
-    candidate_budget hyperedges reach, at most every incidence once, of which candidate_budget are kept.
-
-    The loops of numba lay out less: 48 bytes a pair that is met, 120 a scored one (in `paper` only those that are
-    kept), 160 an incidence, a tile of 6 · min(2^24, Q · E), a 16-bit copy of the vectors, and 20 · V + 28 · E a thread.
-    They run on the host, where the answers lie as well: 384 KiB each.
-
-    Peaks over `Engine.retrieve` of 256 MuSiQue questions on a CPU (2026-12-02), on the stores of 100 questions of
-    MuSiQue and HotpotQA, were between a quarter and nine tenths of it, with either backend and method.
-    """
-    reached, pairs = _pairs(sizes, config)
-    incidences = min(config.max_hyperedges, pairs) * sizes.members
-    tables = 64 * config.evidence_units**2
-    if backend == "numba":
-        num = min(questions, _PASS_QUESTIONS)
-        if config.method == "paper":
-            reached, pairs = 0, config.max_hyperedges
-        ragged = 48 * reached + 120 * pairs + 160 * incidences + tables
-        threads = (os.cpu_count() or 1) * (20 * sizes.entities + 28 * sizes.hyperedges)
-        copies = 2 * (sizes.hyperedges + sizes.passages) * sizes.dimension
-        tile = 6 * min(_PASS_CELLS, num * sizes.hyperedges)
-        return math.ceil(num * ragged + threads + copies + tile + questions * _ANSWER)
-    num = min(questions, max(1, _PASS_CELLS // max(sizes.entities, sizes.hyperedges, 1)))
-    words = pairs * max(sizes.words if config.method == "linked" else 0, sizes.members)
-    ragged = 80 * (reached + words) + 160 * pairs + 240 * incidences + tables
-    at_a_time = 28 * min(1 << 23, int(num * max(pairs, incidences) * sizes.dimension))
-    return math.ceil(num * ragged + at_a_time + _products(sizes, num, config))
-
-
 def plan(
-    total_bytes: int, free_bytes: int, parts: Sequence[Part], model: ModelMemory | None, kv_cache: int | None = None
+    total_bytes: int,
+    free_bytes: int,
+    parts: Sequence[Part],
+    model: ModelMemory | None,
+    *,
+    share: float | None = None,
+    kv_cache: int | None = None,
+    on_host: bool = False,
 ) -> Plan:
-    """Divides the memory of a GPU, or with `kv_cache` (bytes that vLLM was told to keep) that of a host.
+    """Divides the memory of a GPU, or of a host.
 
     gpu_memory_utilization = (free - parts - margin) / total, rounded down to two decimals, at most vLLM's own .92.
+
+    Args:
+        share: what the user asks for instead.
+        kv_cache: bytes that vLLM is told to keep, as it always is on a host; it then looks at no share.
     """
     reserved = sum(part.num_bytes for part in parts)
-    room, share = free_bytes - reserved - MARGIN, None
-    if kv_cache is None:
-        share = max(0, min(_MOST_PERCENT, math.floor(100 * room / total_bytes))) / 100
-        room = int(share * total_bytes)
-    weights = model.weight_bytes if model else None
-    kv = kv_cache if model else None
-    if kv_cache is None:
-        kv = None if weights is None else max(0, room - weights - ENGINE)
-    tokens = kv // model.kv_bytes_per_token if model and kv is not None and model.kv_bytes_per_token else None
-    requests = tokens / model.window if model and tokens is not None else None
+    left = free_bytes - reserved - MARGIN
+    most = max(0, min(_MOST_PERCENT, math.floor(100 * left / total_bytes))) / 100
+    share = None if kv_cache is not None else share or most
+    room = left if share is None else int(share * total_bytes)
+    kv, tokens, requests = kv_cache if model else None, None, None
+    if model and kv is None and model.weight_bytes is not None:
+        kv = max(0, room - model.weight_bytes - ENGINE)
+    if model and kv is not None and model.kv_bytes_per_token:
+        tokens = kv // model.kv_bytes_per_token
+        requests = tokens / model.window
     found = Plan(total_bytes, free_bytes, reserved, share, kv, tokens, requests)
-    misfit, remedy = _misfit(found, room, model, kv_cache)
+    whose = _named(parts)
+    misfit = remedy = ""
+    if left <= 0 or share == 0:
+        misfit, remedy = _too_little(found, whose, on_host)
+    elif share is not None and share > most and room > left:
+        misfit, remedy = _too_much(share, room, left, most, whose)
+    elif model:
+        misfit, remedy = _too_large(found, model, room, kv_cache, whose, on_host)
     return replace(found, misfit=misfit, remedy=remedy)
 
 
-def vllm_share(store: Store, config: Config, device: str, llm: str, questions: int = QUESTIONS) -> float | None:
-    """The gpu_memory_utilization that leaves room for the store on `device`, before the store is moved there; None on
-    a CPU. What is likely not to fit is said on stderr, no more: sizes are bounds, and vLLM knows its own.
+def engine_options(
+    llm: str,
+    options: Mapping[str, Any],
+    device: str,
+    parts: Callable[[int], Sequence[Part]] = lambda total: (),
+) -> dict[str, Any]:
+    """The options of `llm` with the gpu_memory_utilization that leaves room for `parts` on `device`, before they are
+    moved there; unchanged on a CPU, and where vLLM is told the bytes of its KV cache.
+
+    The user's own choice stays. What is likely not to fit is said on stderr, no more: sizes are bounds, and vLLM knows
+    its own.
+
+    Args:
+        parts: what comes to the device beside vLLM, given its bytes.
 
     Raises:
-        InputError: the store alone does not fit on the device.
+        InputError: the parts alone do not fit on the device.
         ModelNotFound: there is no such model.
     """
-    if not device.startswith("cuda"):
-        return None
+    if not device.startswith("cuda") or _KV_CACHE in options:
+        return dict(options)
     total, free = device_memory(device)
-    found = plan(total, free, store_parts(store, config, device, total, questions), model_memory(llm))
+    found = plan(total, free, parts(total), model_memory(llm, options), share=asked_share(options))
     if not found.share:
         raise InputError(f"device {device}: {found.problem}")
     if found.misfit:
         say(f"memory may not suffice: {found.problem}")
-    return found.share
+    return {_SHARE: found.share, **options}
 
 
-def store_parts(store: Store, config: Config, device: str, total: int, questions: int = QUESTIONS) -> tuple[Part, ...]:
-    """Everything beside the LLM: tensors, index, workspace, encoder."""
-    backend = "numba" if not device.startswith("cuda") and find_spec("numba") else "torch"
-    return (
-        Part("store tensors", sum(part.num_bytes for part in store_bytes(store))),
-        Part("vector index", index_bytes(store, device, total)),
-        Part("workspace", workspace_bytes(sizes_of(store), config, questions, backend)),
-        Part("encoder", encoder_bytes(store.manifest["encoder"]["name"]) or 0),
-    )
+def beside_store(
+    store: Store,
+    configs: Sequence[Config],
+    device: str,
+    llm: str,
+    options: Mapping[str, Any],
+    questions: int = QUESTIONS,
+) -> dict[str, Any]:
+    """`engine_options` beside a store and its questions. Of several configurations, which follow each other on the
+    device, the largest counts."""
+
+    def largest(total: int) -> Sequence[Part]:
+        each = (store_parts(store, config, device, total, questions) for config in configs)
+        return max(each, key=lambda parts: sum(part.num_bytes for part in parts))
+
+    return engine_options(llm, options, device, largest)
+
+
+def beside_encoder(encoder: str, device: str, llm: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """`engine_options` where there is no store yet. Texts are embedded after the LLM has gone: the weights count."""
+    return engine_options(llm, options, device, lambda _: (Part("encoder", encoder_bytes(encoder) or 0),))
+
+
+def asked_share(options: Mapping[str, Any]) -> float | None:
+    """The user's own gpu_memory_utilization; None where there is none that is a number, which vLLM then refuses."""
+    given = options.get(_SHARE)
+    return float(given) if isinstance(given, (int, float)) and not isinstance(given, bool) else None
+
+
+def told_kv_cache(options: Mapping[str, Any], device: str) -> int | None:
+    """The bytes that vLLM is told to keep for keys and values; None where it fills its share.
+
+    Raises:
+        ServingError: VLLM_CPU_KVCACHE_SPACE is no number.
+    """
+    if not device.startswith("cuda"):
+        return cpu_kv_cache_bytes()
+    given = options.get(_KV_CACHE)
+    return given if isinstance(given, int) and not isinstance(given, bool) and given > 0 else None
 
 
 def device_memory(device: str) -> tuple[int, int]:
@@ -247,53 +184,44 @@ def readable(num_bytes: float) -> str:
     return f"{num_bytes / GIB:,.1f} GiB" if num_bytes >= GIB else f"{num_bytes / MIB:.1f} MiB"
 
 
-def _misfit(found: Plan, room: int, model: ModelMemory | None, kv_cache: int | None) -> tuple[str, str]:
-    """What does not fit into the `room` for the LLM, and what to change."""
-    elsewhere = "--device cpu for the store" if kv_cache is None else "a machine with more memory"
-    if room <= 0:
-        needed = f"{readable(found.reserved)} and a margin of {readable(MARGIN)}"
-        of = f"{readable(found.free)} of {readable(found.total)} are free"
-        return f"the store needs {needed}, {of}", f"take {elsewhere}"
-    if model is None:
-        return "", ""
-    other, use = (ENGINE, "activations") if kv_cache is None else (kv_cache, "its KV cache")
-    change = "several GPUs (tensor_parallel_size)" if kv_cache is None else "a smaller VLLM_CPU_KVCACHE_SPACE"
-    smaller = f"take a smaller or quantised model, {change}, or {elsewhere}"
-    if model.weight_bytes is not None and model.weight_bytes + other > room:
-        needed = f"{readable(model.weight_bytes)} for weights and {readable(other)} for {use}"
+def _named(parts: Sequence[Part]) -> str:
+    """Whom the memory beside the LLM is for, as a message names it."""
+    names = {part.name for part in parts}
+    return "the encoder" if names == {"encoder"} else "the store" if names else "this process"
+
+
+def _elsewhere(whose: str, on_host: bool) -> str:
+    if on_host:
+        return "a machine with more memory"
+    return "another GPU" if whose == "this process" else f"--device cpu for {whose}"
+
+
+def _too_little(found: Plan, whose: str, on_host: bool) -> tuple[str, str]:
+    needed = f"{readable(found.reserved)} and a margin of {readable(MARGIN)}"
+    of = f"{readable(found.free)} of {readable(found.total)} are free"
+    return f"{whose} needs {needed}, {of}", f"take {_elsewhere(whose, on_host)}"
+
+
+def _too_much(share: float, room: int, left: int, most: float, whose: str) -> tuple[str, str]:
+    taken = f"{_SHARE} {share:g} is {readable(room)}"
+    return f"{taken}, {readable(left)} are left beside {whose}", f"take at most {most:.2f}, or leave it out"
+
+
+def _too_large(
+    found: Plan, model: ModelMemory, room: int, kv_cache: int | None, whose: str, on_host: bool
+) -> tuple[str, str]:
+    """What of the model does not fit into the `room` for it, and what to change; empty where all fits."""
+    told = "VLLM_CPU_KVCACHE_SPACE" if on_host else _KV_CACHE
+    change = "several GPUs (tensor_parallel_size)" if kv_cache is None else f"a smaller {told}"
+    smaller = f"take a smaller or quantised model, {change}, or {_elsewhere(whose, on_host)}"
+    beside = [] if on_host else [(ENGINE, "activations")]
+    beside += [] if kv_cache is None else [(kv_cache, "its KV cache")]
+    weights = model.weight_bytes
+    if weights is not None and weights + sum(size for size, _ in beside) > room:
+        needed = " and ".join(f"{readable(size)} for {use}" for size, use in [(weights, "weights"), *beside])
         return f"the model needs {needed}, {readable(room)} are left for it", smaller
     if found.requests is not None and found.requests < 1:
-        what = f"the KV cache has room for {found.kv_tokens:,} tokens, one request may have {model.window:,}"
-        change = smaller if kv_cache is None else "take a larger VLLM_CPU_KVCACHE_SPACE"
-        return what, f"{change}, or a smaller max_model_len"
+        tokens = f"the KV cache has room for {found.kv_tokens:,} tokens, one request may have {model.window:,}"
+        change = smaller if kv_cache is None else f"take a larger {told}"
+        return tokens, f"{change}, or a smaller max_model_len"
     return "", ""
-
-
-def _pairs(sizes: Sizes, config: Config) -> tuple[float, float]:
-    """Hyperedges that a question meets, repeats counted, and those that are scored."""
-    if config.method == "paper":
-        budget = min(config.candidate_budget, sizes.hyperedges)
-        return min(sizes.incidences, budget * sizes.members * sizes.around(math.inf)), budget
-    near = config.nearest_hyperedges + config.nearest_passages * sizes.hyperedges / max(1, sizes.passages)
-    entered = (config.entry_entities + _MENTIONED) * sizes.around(config.entry_fanout)
-    bridged = config.bridge_sources * sizes.members * sizes.around(config.bridge_fanout)
-    reached = near + entered + bridged
-    return reached, min(near + entered, sizes.hyperedges) + min(bridged, sizes.hyperedges)
-
-
-def _products(sizes: Sizes, num: int, config: Config) -> int:
-    # `paper` looks at all hyperedges, whatever their number.
-    dense = (rows for rows in (sizes.hyperedges, sizes.passages) if rows <= FLAT_UP_TO)
-    rows = sizes.hyperedges if config.method == "paper" else max(dense, default=0)
-    return 24 * num * rows + 16 * min(_PASS_CELLS, rows * max(sizes.dimension, num))
-
-
-def _met(counts: np.ndarray) -> float:
-    """The mean count, each weighed by itself: what somebody sees who comes by one of the counted."""
-    total = float(counts.sum())
-    return float((counts.astype(np.float64) ** 2).sum()) / total if total else 0.0
-
-
-def _array(store: Store, name: str) -> np.ndarray:
-    array: np.ndarray = np.load(store.generation / f"{name}.npy", mmap_mode="r", allow_pickle=False)
-    return array

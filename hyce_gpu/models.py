@@ -7,7 +7,10 @@ from collections.abc import Mapping
 # Where it runs, how fast and in how much memory: the same model gives the same replies, as far as any model does.
 _WHERE_IT_RUNS = ("path", "device", "engine")
 # Options of the engine that make another model of the same weights.
-_OPTIONS = ("revision", "quantization", "dtype", "tokenizer", "hf_overrides", "enable_lora", "reasoning_parser")
+_OPTIONS = (
+    "revision", "quantization", "dtype", "kv_cache_dtype", "tokenizer", "hf_overrides", "enable_lora",
+    "reasoning_parser",
+)  # fmt: skip
 
 
 def what_shapes_replies(described: Mapping[str, str]) -> dict[str, str]:

@@ -61,7 +61,7 @@ def retry_index(
         encoders.require_same(vectors, store.manifest["encoder"], str(root))
         accounts = Accounts()
         with ExitStack() as held, accounts.stage("extract") as account:
-            extractor = extractor_of(store, llm, llm_options or {}, held)
+            extractor = extractor_of(store, llm, llm_options or {}, vectors, held)
             units = held.enter_context(FinishedUnits(extractions_file(cache or root / CACHE)))
             keys = extractor.unit_keys(chunks)
             units.forget(keys[position] for position in failed)

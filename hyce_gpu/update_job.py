@@ -208,7 +208,7 @@ class _Update:
     ) -> tuple[list[ExtractionRecord], dict[str, Any]]:
         models, store = self._models, self._store
         with ExitStack() as held, self._accounts.stage("extract") as account:
-            extractor: Extractor = extractor_of(store, models.llm, models.llm_options, held)
+            extractor: Extractor = extractor_of(store, models.llm, models.llm_options, self._encoder, held)
             units = held.enter_context(FinishedUnits(extractions_file(store.root / CACHE)))
             # What spaCy takes for a name depends on the titles and words of the whole corpus.
             own = {} if extractor.name == "spacy" else known

@@ -11,9 +11,12 @@ from typing import Any, cast
 
 import pytest
 from hyce_serving.generator import Generation, GenerationRequest, Generator
+from hyce_serving.model_memory import ModelMemory
 from hyce_serving.scripted import Scripted
 
+from hyce_gpu import memory_plan, store_memory
 from hyce_gpu.errors import ConfigError, InputError, OutputError
+from hyce_gpu.evaluation import eval_job
 from hyce_gpu.evaluation.eval_job import EvalOptions, run_eval
 
 pytest.importorskip("scipy")
@@ -125,6 +128,32 @@ def test_a_second_run_uses_the_store_and_the_lines_of_the_first(
     assert run_eval(options)[0] == summary
     assert {path.name: path.read_bytes() for path in options.out.iterdir() if path.is_file()} == before
     assert "was made from the same corpus" in capsys.readouterr().err
+
+
+def test_each_model_gets_its_share_of_a_gpu_and_the_options_of_the_user(
+    options: EvalOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: dict[str, dict[str, Any]] = {}
+
+    def opened(name: str, **engine: Any) -> Generator:
+        given[name] = engine
+        return cast(Generator, Logged(name, [], 1_000))
+
+    beside, alone = eval_job.beside_store, eval_job.engine_options
+    # The plan of a GPU, for a run that has none.
+    monkeypatch.setattr(eval_job, "beside_store", lambda store, them, _, *more: beside(store, them, "cuda", *more))
+    monkeypatch.setattr(eval_job, "engine_options", lambda model, asked, _: alone(model, asked, "cuda"))
+    monkeypatch.setattr(memory_plan, "device_memory", lambda _: (10 << 30, 10 << 30))
+    monkeypatch.setattr(memory_plan, "model_memory", lambda name, _: ModelMemory(name, None, None, None))
+    sizes = {"linked": 1 << 30, "paper": 3 << 30}
+    monkeypatch.setattr(store_memory, "workspace_bytes", lambda _, config, *__: sizes[config.method])
+    monkeypatch.setattr(store_memory, "encoder_bytes", lambda _: 1 << 30)
+    run_eval(replace(options, methods="dense", llm="small", judge="large", llm_options={"seed": 7}), opened)
+    # 10 - 3 of the larger method - 1 of the encoder - 1 of margin, less a little for tensors; and 10 - 1.
+    assert given == {
+        "small": {"seed": 7, "gpu_memory_utilization": 0.49},
+        "large": {"seed": 7, "gpu_memory_utilization": 0.9},
+    }
 
 
 def test_answers_and_a_judge_that_is_another_model(options: EvalOptions) -> None:

@@ -1,7 +1,10 @@
 """The memory plan: sizes that were worked out by hand, against real tensors and made-up models."""
 
 import json
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,16 +12,23 @@ import pytest
 from hyce_serving import model_memory as models
 from hyce_serving.errors import ModelNotFound, ServingError
 from hyce_serving.model_memory import ModelMemory, kv_bytes_per_token, model_memory
+from hyce_serving.models import DEFAULT_ENCODER
 
-from hyce_gpu import doctor, memory_plan
+from hyce_gpu import doctor, memory_plan, store_memory
 from hyce_gpu.config import Config
+from hyce_gpu.demo import run_demo
+from hyce_gpu.engine import Engine
 from hyce_gpu.errors import InputError, StoreError
-from hyce_gpu.memory_plan import GIB, MIB, Part, Sizes, plan
+from hyce_gpu.estimate_job import estimate
+from hyce_gpu.extractors import extractor_of
+from hyce_gpu.index_job import run_index
+from hyce_gpu.memory_plan import beside_store, engine_options, plan
 from hyce_gpu.merge import merge
 from hyce_gpu.provenance import provenance
 from hyce_gpu.schema import Chunk, Document, ExtractedHyperedge, ExtractionRecord
 from hyce_gpu.store import Store
 from hyce_gpu.store_files import writing
+from hyce_gpu.store_memory import GIB, MIB, Part, Sizes
 from hyce_gpu.store_write import Contents, write_store
 
 # 2 · 24 layers · 2 KV heads · 64 · 2 bytes = 12,288 bytes a token.
@@ -36,7 +46,7 @@ def _model(folder: Path, config: dict[str, Any], **weights: int) -> str:
     return str(folder)
 
 
-def _store(root: Path) -> Path:
+def _store(root: Path, encoder: str = "/no/such/encoder") -> Path:
     """Two entities, one hyperedge of both, one chunk without any: 2 rows, 2 incidences, 2 passages, d = 3."""
     text = "Ada met Bob. 富士山 is high."
     chunks = [Chunk("d#0", "d", 0, 0, 12, text[:12], "T"), Chunk("d#1", "d", 1, 13, 25, text[13:25], "T")]
@@ -46,7 +56,7 @@ def _store(root: Path) -> Path:
     merged, vectors = merge(records), np.eye(3, dtype=np.float32)
     documents, origin = [Document("d", "T", text, "c.jsonl:1", {})], provenance(chunks, merged)
     contents = Contents(documents, chunks, records, merged, origin, vectors[:2], vectors[2:], vectors[:2])
-    manifest = {"encoder": {"name": "/no/such/encoder", "dimension": 3}, "extractor": {"name": "x"}}
+    manifest = {"encoder": {"name": encoder, "dimension": 3}, "extractor": {"name": "x"}}
     with writing(root) as writer:
         write_store(writer, contents, manifest)
     return root
@@ -112,7 +122,7 @@ def test_what_is_not_here_is_unknown_and_what_is_broken_is_an_error(
     found = model_memory(_model(tmp_path / "empty", {}))
     assert (found.weight_bytes, found.kv_bytes_per_token, found.own_window) == (None, None, None)
     assert "no weights" in found.unknown
-    monkeypatch.setattr(models, "llm_path", lambda name: name)
+    monkeypatch.setattr(models, "llm_path", lambda name, revision: name)
     assert model_memory("owner/name").weight_bytes is None
     assert "not on this machine" in model_memory("owner/name").unknown
 
@@ -129,7 +139,7 @@ def test_kv_cache_of_a_cpu_is_what_vllm_was_told(monkeypatch: pytest.MonkeyPatch
 
 def test_store_parts_are_the_bytes_of_the_tensors(tmp_path: Path) -> None:
     store = Store.open(_store(tmp_path / "s"))
-    found = {part.name: part.num_bytes for part in memory_plan.store_bytes(store)}
+    found = {part.name: part.num_bytes for part in store_memory.store_bytes(store)}
     passages, terms = (graph := store.hypergraph()).passages, graph.terms
     tensors = {
         "incidence": (graph.member_pointer, graph.member, graph.incident_pointer, graph.incident),
@@ -152,13 +162,13 @@ def test_index_and_sizes_of_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     store = Store.open(_store(tmp_path / "s"))
     file = (store.generation / "entities.faiss").stat().st_size
-    assert memory_plan.index_bytes(store, "cpu", 24 * GIB) == file
+    assert store_memory.index_bytes(store, "cpu", 24 * GIB) == file
     monkeypatch.delattr(faiss, "StandardGpuResources", raising=False)
-    assert memory_plan.index_bytes(store, "cuda", 24 * GIB) == 0
+    assert store_memory.index_bytes(store, "cuda", 24 * GIB) == 0
     monkeypatch.setattr(faiss, "StandardGpuResources", object, raising=False)
-    assert memory_plan.index_bytes(store, "cuda:1", 24 * GIB) == file + 1536 * MIB
-    assert memory_plan.index_bytes(store, "cuda", 4 * GIB) == file + 512 * MIB
-    sizes = memory_plan.sizes_of(store)
+    assert store_memory.index_bytes(store, "cuda:1", 24 * GIB) == file + 1536 * MIB
+    assert store_memory.index_bytes(store, "cuda", 4 * GIB) == file + 512 * MIB
+    sizes = store_memory.sizes_of(store)
     assert (sizes.entities, sizes.hyperedges, sizes.passages, sizes.dimension, sizes.incidences) == (2, 2, 2, 3, 2)
     # Who comes by an entity meets the hyperedge of two, never the row of none.
     assert (sizes.members, sizes.degrees.tolist()) == (2, [1, 1])
@@ -178,7 +188,7 @@ def test_workspace_of_the_paper_worked_out() -> None:
     # 80 · (8 + 4 · 2) + 160 · 4 + 240 · 4 · 2 + 64 = 3,904; three of them 11,712.
     # At a time, 28 · 3 · 8 · 2 = 1,344. Products, 24 · 3 · 4 + 16 · 4 · 3 = 480.
     config = Config.paper(evidence_units=1)
-    assert memory_plan.workspace_bytes(SIZES, config, 3) == 11_712 + 1_344 + 480
+    assert store_memory.workspace_bytes(SIZES, config, 3) == 11_712 + 1_344 + 480
 
 
 def test_workspace_of_linked_worked_out() -> None:
@@ -186,13 +196,13 @@ def test_workspace_of_linked_worked_out() -> None:
     # Met: 3 nearest, 2 of a passage, 5 entities of 2, and 1 · 2 · 2 over bridges = 19; scored: 4 and 4 = 8.
     # 80 · (19 + 8 · 3) + 160 · 8 + 240 · 8 · 2 + 64 = 8,624; two of them 17,248.
     # At a time, 28 · 2 · 16 · 2 = 1,792. Products, 24 · 2 · 4 + 16 · 4 · 2 = 320.
-    assert memory_plan.workspace_bytes(SIZES, config, 2) == 17_248 + 1_792 + 320
+    assert store_memory.workspace_bytes(SIZES, config, 2) == 17_248 + 1_792 + 320
 
 
 def test_workspace_stops_growing_with_the_batch_where_it_is_worked_off_in_passes() -> None:
     # 2^24 / 2^20 entities: 16 questions a pass.
     sizes = Sizes(1 << 20, 1 << 19, 1 << 18, 384, 1 << 22, 5.0, np.full(1 << 20, 4), 18.0)
-    of = {number: memory_plan.workspace_bytes(sizes, Config(), number) for number in (8, 16, 4096)}
+    of = {number: store_memory.workspace_bytes(sizes, Config(), number) for number in (8, 16, 4096)}
     assert of[8] < of[16] == of[4096]
 
 
@@ -237,9 +247,11 @@ def test_what_does_not_fit_on_8_gib_is_one_line(
 
 
 def test_plan_of_a_host() -> None:
-    found = plan(8 * GIB, 6 * GIB, [Part("store tensors", GIB)], MODEL, kv_cache=2 * GIB)
+    found = plan(8 * GIB, 6 * GIB, [Part("store tensors", GIB)], MODEL, kv_cache=2 * GIB, on_host=True)
     assert (found.share, found.kv_tokens, found.problem) == (None, 174_762, "")  # 2 GiB by 12,288
-    found = plan(8 * GIB, 6 * GIB, [Part("store tensors", 2 * GIB)], MODEL, kv_cache=3 * GIB)
+    unknown = ModelMemory("m", None, None, None, "not on this machine")
+    assert plan(8 * GIB, 6 * GIB, [], unknown, kv_cache=2 * GIB, on_host=True).kv_bytes == 2 * GIB
+    found = plan(8 * GIB, 6 * GIB, [Part("store tensors", 2 * GIB)], MODEL, kv_cache=3 * GIB, on_host=True)
     assert "1.0 GiB for weights and 3.0 GiB for its KV cache, 3.0 GiB are left" in found.problem
     assert "a smaller VLLM_CPU_KVCACHE_SPACE" in found.problem
 
@@ -271,7 +283,7 @@ def test_doctor_shows_the_plan_of_a_host(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_doctor_shows_the_plan_of_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _on(monkeypatch, "cuda", 24 * GIB, 24 * GIB)
-    monkeypatch.setattr(memory_plan, "workspace_bytes", lambda *_: GIB)
+    monkeypatch.setattr(store_memory, "workspace_bytes", lambda *_: GIB)
     plan_row = _rows(doctor.examine(_store(tmp_path / "s")))["memory: plan"]
     assert (plan_row.state, plan_row.detail.rpartition("; ")[2]) == ("ok", "vLLM gets gpu_memory_utilization 0.91")
 
@@ -289,12 +301,158 @@ def test_share_for_the_engine(
 ) -> None:
     store = Store.open(_store(tmp_path / "s"))
     llm = _model(tmp_path / "m", SMALL, model_dot_safetensors=1000)
-    assert memory_plan.vllm_share(store, Config(), "cpu", llm) is None
-    monkeypatch.setattr(memory_plan, "workspace_bytes", lambda *_: GIB)
+    assert beside_store(store, [Config()], "cpu", llm, {"seed": 1}) == {"seed": 1}
+    monkeypatch.setattr(store_memory, "workspace_bytes", lambda *_: GIB)
     for free, share, warned in ((24, 0.91, False), (12, 0.41, False), (3, 0.04, True)):
         _on(monkeypatch, "cuda", 24 * GIB, free * GIB)
-        assert memory_plan.vllm_share(store, Config(), "cuda:0", llm) == share
+        found = beside_store(store, [Config()], "cuda:0", llm, {"seed": 1})
+        assert found == {"seed": 1, "gpu_memory_utilization": share}
         assert ("memory may not suffice" in capsys.readouterr().err) == warned
     _on(monkeypatch, "cuda", 24 * GIB, 2 * GIB)
     with pytest.raises(InputError, match="device cuda:0: the store needs"):
-        memory_plan.vllm_share(store, Config(), "cuda:0", llm)
+        beside_store(store, [Config()], "cuda:0", llm, {})
+
+
+def test_the_largest_of_several_configurations_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store.open(_store(tmp_path / "s"))
+    llm = _model(tmp_path / "m", SMALL, model_dot_safetensors=1000)
+    sizes = {"linked": GIB, "paper": 3 * GIB}
+    monkeypatch.setattr(store_memory, "workspace_bytes", lambda _, config, *__: sizes[config.method])
+    _on(monkeypatch, "cuda", 10 * GIB, 10 * GIB)
+    # 10 - 1 of workspace - 1 of margin, less a little for the store; and 10 - 3 - 1.
+    assert beside_store(store, [Config()], "cuda", llm, {})["gpu_memory_utilization"] == 0.79
+    both = [Config(), Config.paper()]
+    assert beside_store(store, both, "cuda", llm, {})["gpu_memory_utilization"] == 0.59
+
+
+def test_what_the_user_asks_for_stays_and_what_it_lacks_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    llm = _model(tmp_path / "m", SMALL, model_dot_safetensors=1000)
+    _on(monkeypatch, "cuda", 10 * GIB, 6 * GIB)
+    asked = {"gpu_memory_utilization": 0.45}
+    assert engine_options(llm, asked, "cuda") == asked
+    assert capsys.readouterr().err == ""
+    # 6 - 1 of 10 GiB are left.
+    asked = {"gpu_memory_utilization": 0.9}
+    assert engine_options(llm, asked, "cuda") == asked
+    told = "gpu_memory_utilization 0.9 is 9.0 GiB, 5.0 GiB are left beside this process; take at most 0.50"
+    assert told in capsys.readouterr().err
+    # Told the bytes of its KV cache, vLLM looks at no share.
+    asked = {"kv_cache_memory_bytes": GIB}
+    assert engine_options(llm, asked, "cuda") == asked
+    # Nonsense is for vLLM to refuse.
+    assert engine_options(llm, {"gpu_memory_utilization": "much"}, "cuda") == {"gpu_memory_utilization": "much"}
+    # 2 GiB hold no engine of 2 GiB; the user's window of 100 tokens does not help there.
+    assert engine_options(llm, {"max_model_len": 100}, "cuda", lambda _: [Part("encoder", 3 * GIB)]) == {
+        "max_model_len": 100, "gpu_memory_utilization": 0.2,
+    }  # fmt: skip
+    assert "beside" not in (said := capsys.readouterr().err)
+    assert "2.0 GiB for activations, 2.0 GiB are left for it; take a smaller" in said
+    assert "--device cpu for the encoder" in said
+
+
+@pytest.mark.parametrize(
+    ("options", "weights", "kv_bytes", "window"),
+    [
+        ({}, 4_000_000, 12_288, 8192),
+        ({"max_model_len": 512}, 4_000_000, 12_288, 512),
+        # Two KV heads on four GPUs: each keeps one.
+        ({"tensor_parallel_size": 2}, 2_000_000, 6_144, 8192),
+        ({"tensor_parallel_size": 4}, 1_000_000, 6_144, 8192),
+        ({"dtype": "float32"}, 8_000_000, 24_576, 8192),
+        ({"dtype": "float32", "kv_cache_dtype": "fp8"}, 8_000_000, 6_144, 8192),
+        # Embeddings of 1,000 · 896 · 2 = 1,792,000 bytes stay; (4,000,000 - 1,792,000) · 8.25 / 16 = 1,138,500.
+        ({"quantization": "fp8_per_tensor"}, 2_930_500, 12_288, 8192),
+        # It names what the weights are already.
+        ({"quantization": "awq"}, 4_000_000, 12_288, 8192),
+        ({"max_model_len": "long", "tensor_parallel_size": 0}, 4_000_000, 12_288, 8192),
+    ],
+)
+def test_options_of_the_engine_change_the_sizes_of_a_model(
+    tmp_path: Path, options: dict[str, Any], weights: int, kv_bytes: int, window: int
+) -> None:
+    config = {**SMALL, "vocab_size": 1000, "tie_word_embeddings": True}
+    found = model_memory(_model(tmp_path / "m", config, model_dot_safetensors=4_000_000), options)
+    assert (found.weight_bytes, found.kv_bytes_per_token, found.window) == (weights, kv_bytes, window)
+
+
+def test_what_is_quantised_already_is_as_large_as_its_files(tmp_path: Path) -> None:
+    config = {**SMALL, "vocab_size": 1000, "quantization_config": {"quant_method": "fp8"}}
+    found = model_memory(_model(tmp_path / "m", config, model_dot_safetensors=4000), {"quantization": "fp8_per_tensor"})
+    assert found.weight_bytes == 4000
+
+
+def test_doctor_plans_with_the_options_of_the_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _on(monkeypatch, "cuda", 24 * GIB, 24 * GIB)
+    monkeypatch.setattr(store_memory, "workspace_bytes", lambda *_: GIB)
+    store, llm = _store(tmp_path / "s"), _model(tmp_path / "m", SMALL, model_dot_safetensors=4 * MIB)
+    rows = _rows(doctor.examine(store, llm, {"gpu_memory_utilization": 0.5, "max_model_len": 1024}))
+    # .5 · 24 GiB - 4 MiB - 2 GiB, by 12,288 bytes a token and 1,024 tokens a request.
+    assert rows["memory: KV cache"].detail == "10.0 GiB: 873,472 tokens, 853.0 requests of 1,024 at once"
+    assert rows["memory: plan"].detail.endswith("vLLM gets gpu_memory_utilization 0.50")
+    half = _rows(doctor.examine(store, llm, {"tensor_parallel_size": 2}))
+    assert half["memory: weights"].detail.startswith("2.0 MiB on each of 2 devices")
+    much = _rows(doctor.examine(store, llm, {"gpu_memory_utilization": 0.95}))["memory: plan"]
+    assert (much.state, much.fix) == ("broken", "take at most 0.91, or leave it out")
+    told = _rows(doctor.examine(store, llm, {"kv_cache_memory_bytes": 20 * GIB}))
+    assert told["memory: KV cache"].detail.startswith("20.0 GiB: ")
+    # 24 - 1 - 1 GiB are left; 20 of KV cache and 2 of activations fill them.
+    assert "2.0 GiB for activations and 20.0 GiB for its KV cache, 22.0 GiB" in told["memory: plan"].detail
+    assert "a smaller kv_cache_memory_bytes" in told["memory: plan"].fix
+
+
+class _Opened(Exception):
+    """The options that a Generator was opened with."""
+
+
+def _refuse(model: str, **options: Any) -> None:
+    raise _Opened(options)
+
+
+@pytest.fixture
+def gpu_of_10_gib(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of which a store's workspace takes 2 GiB and the encoder 1, whatever they are."""
+    _on(monkeypatch, "cuda", 10 * GIB, 10 * GIB)
+    monkeypatch.setattr(store_memory, "workspace_bytes", lambda *_: 2 * GIB)
+    monkeypatch.setattr(store_memory, "encoder_bytes", lambda _: GIB)
+    monkeypatch.setattr(memory_plan, "encoder_bytes", lambda _: GIB)
+
+
+# 10 - 2 - 1 - 1 of margin, less a little for the store's tensors; and 10 - 1 - 1.
+BESIDE_STORE, BESIDE_ENCODER = 0.59, 0.8
+
+
+@pytest.mark.usefixtures("gpu_of_10_gib")
+def test_each_job_gives_its_engine_its_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    llm = _model(tmp_path / "m", SMALL, model_dot_safetensors=1000)
+    root = _store(tmp_path / "s", DEFAULT_ENCODER)
+    store, asked = Store.open(root), {"seed": 7}
+    for job in ("engine", "index_job", "extractors", "estimate_job"):
+        monkeypatch.setattr(f"hyce_gpu.{job}.Generator", _refuse)
+        monkeypatch.setattr(f"hyce_gpu.{job}.choose_device", lambda *_: "cuda", raising=False)
+    encoder = SimpleNamespace(name="e", device="cuda", token_spans=None)
+    for job in ("index_job", "estimate_job"):
+        monkeypatch.setattr(f"hyce_gpu.{job}.Encoder", lambda *_, **__: encoder)
+    jobs: list[tuple[Callable[[], object], float]] = [
+        (lambda: Engine.open(root, llm=llm, llm_options=asked), BESIDE_STORE),
+        (lambda: run_index([], root, "llm", None, llm, None, "auto", {}, llm_options=asked), BESIDE_ENCODER),
+        (lambda: extractor_of(store, llm, asked, encoder, ExitStack()), BESIDE_ENCODER),  # type: ignore[arg-type]
+        (lambda: estimate([], llm, 1, llm_options=asked), BESIDE_ENCODER),
+    ]
+    for job, share in jobs:
+        with pytest.raises(_Opened) as opened:
+            job()
+        assert opened.value.args == ({"seed": 7, "gpu_memory_utilization": share},)
+
+
+@pytest.mark.usefixtures("gpu_of_10_gib")
+def test_the_demo_gives_its_engine_its_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    llm = _model(tmp_path / "m", SMALL, model_dot_safetensors=1000)
+    monkeypatch.setattr("hyce_gpu.engine.Generator", _refuse)
+    for job in ("engine", "demo"):
+        monkeypatch.setattr(f"hyce_gpu.{job}.choose_device", lambda _: "cuda")
+    monkeypatch.setattr("hyce_gpu.demo.run_index", lambda corpus, root, *_: _store(root, DEFAULT_ENCODER))
+    with pytest.raises(_Opened) as opened:
+        run_demo(llm, False, tmp_path / "out", "auto")
+    assert opened.value.args == ({"gpu_memory_utilization": BESIDE_STORE},)

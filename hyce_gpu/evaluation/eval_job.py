@@ -35,11 +35,13 @@ from hyce_gpu.evaluation.scores import RECALL_AT, expected_answers, labels
 from hyce_gpu.evaluation.summary import Results, summarise
 from hyce_gpu.evaluation.versions import versions
 from hyce_gpu.ledger import Ledger
+from hyce_gpu.memory_plan import beside_store, engine_options
 from hyce_gpu.models import what_shapes_replies
 from hyce_gpu.schema import Question
 from hyce_gpu.store import Store
 
-OpenGenerator = Callable[[str], Generator]
+# A model's name and options of its engine.
+OpenGenerator = Callable[..., Generator]
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,8 @@ class EvalOptions:
     device: str = "auto"
     encoder: str | None = None
     seed: int = 0
+    # Of the engine, for both models.
+    llm_options: Mapping[str, Any] = field(default_factory=dict)
 
 
 def run_eval(options: EvalOptions, open_generator: OpenGenerator = Generator) -> tuple[dict[str, Any], Ledger]:
@@ -115,7 +119,7 @@ class _Run:
 
     def results(self, names: Sequence[str]) -> dict[str, Results]:
         with ExitStack() as stack:
-            answerer = self._open(self._options.llm, stack)
+            answerer = self._answerer(stack)
             # Each method is let go with what it has loaded before the next one.
             answers = {name: self._answers(make(name, self._shared), answerer) for name in names}
             if self._options.judge is None:
@@ -123,13 +127,23 @@ class _Run:
             grader = answerer
             if self._options.judge != self._options.llm:
                 stack.close()
-                grader = self._open(self._options.judge, stack)
+                grader = self._grader(self._options.judge, stack)
             assert grader is not None
             return {name: Results(one.rows, self._judged(name, one, grader).rows) for name, one in answers.items()}
 
-    def _open(self, model: str | None, stack: ExitStack) -> Generator | None:
-        """A generator's engine starts at its first request: one that has nothing to do costs nothing."""
-        return stack.enter_context(self._open_generator(model)) if model is not None else None
+    # A generator's engine starts at its first request: one that has nothing to do costs nothing.
+    def _answerer(self, stack: ExitStack) -> Generator | None:
+        model, shared, options = self._options.llm, self._shared, self._options
+        if model is None:
+            return None
+        configs = (shared.config, shared.paper())
+        engine = beside_store(shared.store, configs, shared.device, model, options.llm_options, options.batch_size)
+        return stack.enter_context(self._open_generator(model, **engine))
+
+    def _grader(self, model: str, stack: ExitStack) -> Generator:
+        # No method is left on the device by now.
+        engine = engine_options(model, self._options.llm_options, self._shared.device)
+        return stack.enter_context(self._open_generator(model, **engine))
 
     def _answers(self, method: Method, generator: Generator | None) -> Journal:
         layout = Layout.of(self._shared.config)

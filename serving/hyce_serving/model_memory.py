@@ -5,6 +5,7 @@ lies on the device, nor what the model is for.
 """
 
 import json
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,8 +17,11 @@ from hyce_serving.errors import ModelNotFound, ServingError
 from hyce_serving.generator import _LENGTH_FIELDS, DEFAULT_MAX_MODEL_LEN
 from hyce_serving.models import encoder_path, llm_path
 
-# vLLM keeps keys and values in 16 bits unless told otherwise.
-_KV_NUMBER_BYTES = 2
+# What vLLM quantises while it loads: 8 bits, or fewer, and their scales; embeddings stay as they are.
+_ONLINE = (
+    "fp8_per_tensor", "fp8_per_block", "fp8_per_channel", "int8_per_channel_weight_only", "mxfp8", "nvfp4_per_token",
+)  # fmt: skip
+_ONLINE_BITS = 8.25
 # Files of the same weights in the order in which vLLM prefers them.
 _WEIGHT_FILES = ("*.safetensors", "pytorch_model*.bin", "*.bin", "*.gguf")
 # The state of such models does not grow by one key and one value a layer and token.
@@ -35,10 +39,10 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class ModelMemory:
-    """Bytes of a model on one device; None where the folder does not say."""
+    """Bytes of a model on one device, its part where several share it; None where the folder does not say."""
 
     name: str
-    # As vLLM loads them: 32-bit weights become 16-bit ones.
+    # As vLLM loads them.
     weight_bytes: int | None
     # Keys and values of all layers, of one token. Layers of a sliding window count in full.
     kv_bytes_per_token: int | None
@@ -46,33 +50,39 @@ class ModelMemory:
     own_window: int | None
     # Why numbers are missing, in words; empty where none is.
     unknown: str = ""
+    # Tokens that the user wants of it; None where nothing is said.
+    asked_window: int | None = None
+    # That share it, each with its part.
+    gpus: int = 1
 
     @property
     def window(self) -> int:
-        """Tokens of prompt and answer together that a Generator takes unless told otherwise."""
-        return min(self.own_window or DEFAULT_MAX_MODEL_LEN, DEFAULT_MAX_MODEL_LEN)
+        """Tokens of prompt and answer together: those that were asked for, or what a Generator takes by itself."""
+        return self.asked_window or min(self.own_window or DEFAULT_MAX_MODEL_LEN, DEFAULT_MAX_MODEL_LEN)
 
 
-def model_memory(model: str) -> ModelMemory:
-    """The memory of an LLM, a folder or a Hub id; all None for an id that is not on this machine.
+def model_memory(model: str, options: Mapping[str, Any] | None = None) -> ModelMemory:
+    """The memory of an LLM, a folder or a Hub id, on each of its GPUs; no sizes for an id that is not on this machine.
 
-    Raises:
-        ModelNotFound: there is no such model, or its config.json cannot be read.
+    options: of a Generator; of them max_model_len, tensor_parallel_size, quantization, dtype, kv_cache_dtype and
+    revision change its sizes. A value that vLLM will refuse changes nothing.
+    Raises ModelNotFound where there is no such model, or its config.json cannot be read.
     """
-    folder = Path(llm_path(model))
+    options = options or {}
+    asked = options["max_model_len"] if _is_count(options.get("max_model_len")) else None
+    gpus = options["tensor_parallel_size"] if _is_count(options.get("tensor_parallel_size")) else 1
+    folder = Path(llm_path(model, options.get("revision")))
     if not folder.is_dir():
-        return ModelMemory(
-            model, None, None, None, "not on this machine yet, its sizes are known once it is downloaded"
-        )
+        unknown = "not on this machine yet, its sizes are known once it is downloaded"
+        return ModelMemory(model, None, None, None, unknown, asked, gpus)
     config = _config(folder)
     text = _text_config(config)
-    weights, kv = _weight_bytes(folder), kv_bytes_per_token(config)
+    weights, kv = _loaded_bytes(folder, config, options), kv_bytes_per_token(config, gpus, _kv_number_bytes(options))
     lengths = [text[name] for name in _LENGTH_FIELDS if _is_count(text.get(name))]
     missing = ["no weights in its folder"] if weights is None else []
     missing += ["its config.json does not describe a KV cache of keys and values a layer"] if kv is None else []
-    if weights is not None and _is_float32(config, text) and not config.get("quantization_config"):
-        weights //= 2
-    return ModelMemory(model, weights, kv, min(lengths, default=None), "; ".join(missing))
+    part = None if weights is None else -(-weights // gpus)
+    return ModelMemory(model, part, kv, min(lengths, default=None), "; ".join(missing), asked, gpus)
 
 
 def encoder_bytes(model: str) -> int | None:
@@ -87,9 +97,10 @@ def encoder_bytes(model: str) -> int | None:
     return _weight_bytes(folder) if folder.is_dir() else None
 
 
-def kv_bytes_per_token(config: Mapping[str, Any]) -> int | None:
-    """2 (key and value) · layers · KV heads · head size · 2 bytes, from the contents of a config.json.
+def kv_bytes_per_token(config: Mapping[str, Any], gpus: int = 1, number_bytes: int = 2) -> int | None:
+    """2 (key and value) · layers · KV heads · head size · number_bytes, from the contents of a config.json.
 
+    Each of several GPUs keeps its part of the heads, and where there are fewer heads than GPUs, one.
     None for what keeps another state (latent attention, Mamba and hybrids, encoder-decoders) or lacks the numbers.
     """
     text = _text_config(config)
@@ -103,7 +114,7 @@ def kv_bytes_per_token(config: Mapping[str, Any]) -> int | None:
         return None
     if not all(map(_is_count, (layers, kv_heads, size))):
         return None
-    return 2 * int(layers) * int(kv_heads) * int(size or 0) * _KV_NUMBER_BYTES
+    return 2 * int(layers) * -(-int(kv_heads) // gpus) * int(size or 0) * number_bytes
 
 
 def cpu_kv_cache_bytes() -> int:
@@ -142,6 +153,32 @@ def _text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+def _number_bytes(options: Mapping[str, Any]) -> int:
+    """Of a number that is not quantised, as vLLM computes with it: 32-bit weights become 16-bit ones unless asked."""
+    return 4 if options.get("dtype") in ("float32", "float") else 2
+
+
+def _kv_number_bytes(options: Mapping[str, Any]) -> int:
+    kind = str(options.get("kv_cache_dtype", "auto"))
+    # Kinds of fewer bits count as 16, from above.
+    return 1 if kind.startswith("fp8") else _number_bytes(options) if kind == "auto" else 2
+
+
+def _loaded_bytes(folder: Path, config: Mapping[str, Any], options: Mapping[str, Any]) -> int | None:
+    """Of all weights as vLLM holds them, on all its GPUs together, from above."""
+    stored, text = _weight_bytes(folder), _text_config(config)
+    if stored is None or config.get("quantization_config"):
+        return stored
+    number = _number_bytes(options)
+    loaded = stored * number // (4 if _is_float32(config, text) else 2)
+    rows, width = text.get("vocab_size", 0), text.get("hidden_size", 0)
+    if options.get("quantization") not in _ONLINE or not (_is_count(rows) and _is_count(width)):
+        return loaded
+    tables = 1 if config.get("tie_word_embeddings", text.get("tie_word_embeddings")) else 2
+    kept = min(loaded, tables * int(rows) * int(width) * number)
+    return kept + math.ceil((loaded - kept) * _ONLINE_BITS / (8 * number))
 
 
 def _is_float32(config: Mapping[str, Any], text: Mapping[str, Any]) -> bool:
