@@ -92,10 +92,16 @@ def score(evidence: Evidence) -> float:
     alike = _between(evidence.cosine, _NOTHING, _EVERYTHING)
     doubt = (1 - _NAME * _name(evidence.names, alike)) * (1 - _VECTOR * alike**2)
     doubt *= (1 - _NEIGHBOURS * evidence.overlap) * (1 - _ALIAS * evidence.alias_rarity)
-    against = (_OTHER_TYPE if evidence.types_differ else 1) * (
-        _TOGETHER if evidence.together and not evidence.names.initials else 1
-    )
-    return (1 - doubt) * against
+    return (1 - doubt) * _against(evidence)
+
+
+def _against(evidence: Evidence) -> float:
+    if evidence.names.letters == 1:
+        # "Kim Jong-un", "Kim Jong - un": an extractor's slip, whatever type it gave.
+        return 1.0
+    # "United Nations (UN)" is how a text brings in initials.
+    apart = _TOGETHER if evidence.together and not evidence.names.initials else 1.0
+    return apart * (_OTHER_TYPE if evidence.types_differ else 1.0)
 
 
 def _name(names: NameEvidence, alike: float) -> float:

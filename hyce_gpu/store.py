@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -24,15 +25,11 @@ from hyce_gpu.passages import Terms
 from hyce_gpu.provenance import titled
 from hyce_gpu.schema import Chunk, Document, EvidencePath, ExtractionRecord, Source
 from hyce_gpu.store_files import current_generation, read_manifest
+from hyce_gpu.store_parts import ARRAYS
 from hyce_gpu.table_files import read_table, table_file
 from hyce_gpu.vector_index import Indexes, VectorIndex
 
 _TABLES = ("documents", "chunks", "entities", "hyperedges", "merges", "terms")
-# Rows are hyperedges, followed by the chunks that gave none.
-_ARRAYS = (
-    "member_pointer", "member", "passage", "subject", "term_pointer", "term", "term_count",
-    "entity_vectors", "hyperedge_vectors", "chunk_vectors",
-)  # fmt: skip
 
 
 class Store:
@@ -40,7 +37,7 @@ class Store:
 
     def __init__(self, root: Path, generation: Path, manifest: dict[str, Any]) -> None:
         self.root, self.generation, self.manifest = root, generation, manifest
-        self._arrays = {name: self._array(name) for name in _ARRAYS}
+        self._arrays = {name: self._array(name) for name in ARRAYS}
         self._tables = {name: self._table(name) for name in _TABLES}
         self._check()
 
@@ -183,8 +180,10 @@ class Store:
         try:
             # Copy-on-write, since torch warns of read-only memory; nothing writes, so no page is copied.
             array: np.ndarray = np.load(path, mmap_mode="c", allow_pickle=False)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, TokenError) as error:
             raise StoreError(f"broken store: cannot read {path} ({error}); see hyce verify") from error
+        if array.dtype != ARRAYS[name]:
+            raise StoreError(f"broken store: {path} holds {array.dtype}, expected {ARRAYS[name]}; see hyce verify")
         return array
 
     def _table(self, name: str) -> pa.Table:

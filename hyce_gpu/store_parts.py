@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ SCHEMAS = {
 }  # fmt: skip
 # Only a store with decisions has this one.
 OPTIONAL = {"decisions": tables.DECISIONS}
+# Rows of hyperedges are followed by the chunks that gave none.
 ARRAYS = {
     "member_pointer": "int64", "member": "int64", "passage": "int64", "subject": "int64", "term_pointer": "int64",
     "term": "int32", "term_count": "int32",
@@ -34,7 +36,7 @@ ARRAYS = {
 # What Arrow, NumPy, FAISS and the values themselves raise where a part is not what it should be.
 PARSE_ERRORS = (
     OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError, RuntimeError,
-    StoreError, pa.ArrowException,
+    TokenError, StoreError, pa.ArrowException,
 )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from hyce_gpu.entity_likeness import Company, Evidence, Named, Proposal, propose
 from hyce_gpu.errors import ConfigError
 from hyce_gpu.names import canonical_name
 from hyce_gpu.store import Store
-from hyce_gpu.store_decisions import decisions_in
+from hyce_gpu.store_decisions import decisions_in, merges_in
 from hyce_gpu.table_files import read_table, table_file
 
 
@@ -53,20 +54,22 @@ def suggest(root: Path, least: float, limit: int) -> list[Suggestion]:
     columns = read_table(table_file(store.generation, "entities")).select(["name", "type", "aliases"])
     entities = [Named(**row) for row in columns.to_pylist()]
     hypergraph, verdicts = store.hypergraph(), Verdicts(decisions_in(store))
+    joined = {name for one in merges_in(store) for name in (one.first, one.second)}
     examples = _Examples(store, Company(hypergraph))
     found: list[Suggestion] = []
     for proposal in propose(entities, hypergraph, store.entity_index().nearest, least):
         one, other = entities[proposal.first], entities[proposal.second]
         if len(found) == limit:
             break
-        if not verdicts.are_apart(_names(one), _names(other)):
+        if not verdicts.are_apart(_names(one, joined), _names(other, joined)):
             found.append(_suggestion(proposal, one, other, examples))
     return found
 
 
-def _names(entity: Named) -> list[str]:
-    """Names that were joined into an entity stand among its aliases."""
-    return [canonical_name(name) for name in (entity.name, *entity.aliases)]
+def _names(entity: Named, joined: Collection[str]) -> list[str]:
+    """Its own, and those that were joined into it: they stand among its aliases."""
+    aliases = (canonical_name(alias) for alias in entity.aliases)
+    return [canonical_name(entity.name), *(alias for alias in aliases if alias in joined)]
 
 
 class _Examples:

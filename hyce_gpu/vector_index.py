@@ -89,10 +89,12 @@ class VectorIndex:
         try:
             # The lists of an inverted file stay on the disk until they are searched; a flat index is read.
             index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY)
-        except RuntimeError as error:
-            raise StoreError(f"broken store: {path} is no FAISS index; build the store again") from error
+        except (RuntimeError, MemoryError) as error:
+            raise StoreError(f"broken store: {path} is no FAISS index; see hyce verify") from error
         if index.ntotal != len(vectors):
             raise StoreError(f"broken store: {path} holds {index.ntotal} vectors, expected {len(vectors)}")
+        if index.metric_type != faiss.METRIC_INNER_PRODUCT or (len(vectors) and index.d != vectors.shape[1]):
+            raise StoreError(f"broken store: {path} is an index of other vectors; see hyce verify")
         if device.startswith("cuda") and hasattr(faiss, "StandardGpuResources") and not hasattr(index, "quantizer"):
             number = int(device.partition(":")[2] or 0)
             index = faiss.index_cpu_to_gpu(faiss.StandardGpuResources(), number, index)
@@ -116,7 +118,11 @@ class VectorIndex:
         if self._centres is None:
             return np.asarray(self._index.search(rows, wanted)[1])
         lists, alike = self._nearest_lists(rows)
-        return np.asarray(self._index.search_preassigned(rows, wanted, lists, alike)[1])
+        found = np.asarray(self._index.search_preassigned(rows, wanted, lists, alike)[1])
+        if found.size and not -1 <= found.min() <= found.max() < len(self._vectors):
+            # Nobody looks at all of a large file before it is searched.
+            raise StoreError("broken store: an index names a row that is not there; see hyce verify")
+        return found
 
     def nearest(self, queries: np.ndarray, k: int) -> list[list[int]]:
         """The k most similar rows of each query [Q, d], best first, ties by lower number."""

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hyce_serving import Encoder
 
-from hyce_gpu.decisions import Verdicts, decision
 from hyce_gpu.engine import Engine
 from hyce_gpu.entities_job import Pair, apply, listed, read_pairs, undo
 from hyce_gpu.errors import InputError
 from hyce_gpu.indexing import index_corpus
-from hyce_gpu.merge import merge
-from hyce_gpu.schema import ExtractedEntity, ExtractionRecord
 from hyce_gpu.store import Store
 from hyce_gpu.suggest_job import suggest
 from hyce_gpu.verify import verify
@@ -53,33 +48,6 @@ def root(tmp_path: Path, encoder: Encoder) -> Path:
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     index_corpus([tmp_path / "corpus.jsonl"], tmp_path / "store", encoder, None, tmp_path / "records.jsonl")
     return tmp_path / "store"
-
-
-def _records(*chunks: Sequence[ExtractedEntity]) -> list[ExtractionRecord]:
-    return [ExtractionRecord(f"c{n}", "d", n, 0, 1, "ok", tuple(found)) for n, found in enumerate(chunks)]
-
-
-def test_same_joins_other_types_and_apart_beats_an_alias_through_a_third_name() -> None:
-    records = _records(
-        [ExtractedEntity("Lark", "place"), ExtractedEntity("Lark Mill", "work")],
-        [ExtractedEntity("Ida", aliases=("I.B.",)), ExtractedEntity("Iris", aliases=("I.B.",))],
-    )
-    assert [one.canonical for one in merge(records).entities] == ["lark", "lark mill", "ida"]
-    joined = merge(records, [decision("Lark", "LARK MILL"), decision("Ida", "Iris", "apart")])
-    assert [one.canonical for one in joined.entities] == ["lark", "ida", "iris"]
-
-
-def test_the_order_of_decisions_does_not_matter() -> None:
-    records = _records(*([ExtractedEntity(name)] for name in ("A", "B", "C", "D", "E")))
-    decisions = [decision("A", "B"), decision("B", "C"), decision("D", "E"), decision("C", "D", "apart")]
-    found = {merge(records, order) for order in itertools.permutations(decisions)}
-    assert [one.canonical for one in found.pop().entities] == ["a", "d"]
-    assert not found
-
-
-def test_a_contradiction_names_the_pairs() -> None:
-    with pytest.raises(InputError, match="c"):
-        Verdicts([decision("A", "B"), decision("B", "C"), decision("A", "C", "apart")])
 
 
 def test_suggest_finds_spellings_in_any_script_and_no_other_number(root: Path) -> None:
