@@ -25,11 +25,9 @@ from hyce_gpu.passages import Terms
 from hyce_gpu.provenance import titled
 from hyce_gpu.schema import Chunk, Document, EvidencePath, ExtractionRecord, Source
 from hyce_gpu.store_files import current_generation, read_manifest
-from hyce_gpu.store_parts import ARRAYS
+from hyce_gpu.store_parts import ARRAYS, SCHEMAS
 from hyce_gpu.table_files import read_table, table_file
 from hyce_gpu.vector_index import Indexes, VectorIndex
-
-_TABLES = ("documents", "chunks", "entities", "hyperedges", "merges", "terms")
 
 
 class Store:
@@ -38,7 +36,7 @@ class Store:
     def __init__(self, root: Path, generation: Path, manifest: dict[str, Any]) -> None:
         self.root, self.generation, self.manifest = root, generation, manifest
         self._arrays = {name: self._array(name) for name in ARRAYS}
-        self._tables = {name: self._table(name) for name in _TABLES}
+        self._tables = {name: self._table(name) for name in SCHEMAS}
         self._check()
 
     @classmethod
@@ -64,6 +62,10 @@ class Store:
     @property
     def counts(self) -> dict[str, int]:
         return dict(self.manifest["counts"])
+
+    def array(self, name: str) -> np.ndarray:
+        """One of `store_parts.ARRAYS`, memory-mapped."""
+        return self._arrays[name]
 
     def hypergraph(self) -> Hypergraph:
         """The hyperedges, followed by the chunks that gave none as rows without entities."""

@@ -70,9 +70,9 @@ def store_bytes(store: Store) -> tuple[Part, ...]:
     double: incidence both ways 8·(E+1 + V+1 + 2N); confidences 16·E; vectors 4·d·(V + E + P); passages
     8·(2E + P+1 + P + 2V); words 8·(E+1) + 12·T.
     """
-    edges, entities = len(_array(store, "passage")), store.counts["entities"]
-    passages, incidences = len(_array(store, "subject")), len(_array(store, "member"))
-    vectors = [_array(store, f"{name}_vectors").nbytes for name in ("entity", "hyperedge", "chunk")]
+    edges, entities = len(store.array("passage")), store.counts["entities"]
+    passages, incidences = len(store.array("subject")), len(store.array("member"))
+    vectors = [store.array(f"{name}_vectors").nbytes for name in ("entity", "hyperedge", "chunk")]
     return (
         Part("incidence", 8 * (edges + 1 + entities + 1 + 2 * incidences)),
         Part("confidences", 16 * edges),
@@ -80,7 +80,7 @@ def store_bytes(store: Store) -> tuple[Part, ...]:
         Part("hyperedge vectors", vectors[1]),
         Part("passage vectors", vectors[2]),
         Part("passages", 8 * (2 * edges + passages + 1 + passages + 2 * entities)),
-        Part("words", 8 * (edges + 1) + 12 * len(_array(store, "term"))),
+        Part("words", 8 * (edges + 1) + 12 * len(store.array("term"))),
     )
 
 
@@ -101,10 +101,10 @@ def index_bytes(store: Store, device: str, total: int) -> int:
 
 
 def sizes_of(store: Store) -> Sizes:
-    pointer, terms = _array(store, "member_pointer"), _array(store, "term_pointer")
-    degrees = np.bincount(_array(store, "member"), minlength=store.counts["entities"])
-    edges, width = _array(store, "hyperedge_vectors").shape
-    rows = store.counts["entities"], edges, len(_array(store, "subject")), width, int(pointer[-1])
+    pointer, terms = store.array("member_pointer"), store.array("term_pointer")
+    degrees = np.bincount(store.array("member"), minlength=store.counts["entities"])
+    edges, width = store.array("hyperedge_vectors").shape
+    rows = store.counts["entities"], edges, len(store.array("subject")), width, int(pointer[-1])
     return Sizes(*rows, _met(np.diff(pointer)), degrees, _met(np.diff(terms)))
 
 
@@ -175,8 +175,3 @@ def _met(counts: np.ndarray) -> float:
     """The mean count, each weighed by itself: what somebody sees who comes by one of the counted."""
     total = float(counts.sum())
     return float((counts.astype(np.float64) ** 2).sum()) / total if total else 0.0
-
-
-def _array(store: Store, name: str) -> np.ndarray:
-    array: np.ndarray = np.load(store.generation / f"{name}.npy", mmap_mode="r", allow_pickle=False)
-    return array

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
+from hyce_serving.encoder import Encoder
 
 from hyce_gpu.ledger import Ledger
 
@@ -17,3 +18,9 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 @pytest.fixture
 def ledger() -> Ledger:
     return Ledger()
+
+
+@pytest.fixture(scope="session")
+def encoder() -> Encoder:
+    """The bundled model; loading it takes seconds."""
+    return Encoder(device="cpu")

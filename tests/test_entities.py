@@ -28,11 +28,6 @@ FACTS = (
 )
 
 
-@pytest.fixture(scope="module")
-def encoder() -> Encoder:
-    return Encoder(device="cpu")
-
-
 @pytest.fixture
 def root(tmp_path: Path, encoder: Encoder) -> Path:
     rows = [{"id": f"d{n}", "text": text} for n, (text, _) in enumerate(FACTS)]

@@ -58,11 +58,6 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Scripted:
     return model
 
 
-@pytest.fixture(scope="module")
-def encoder() -> Encoder:
-    return Encoder(device="cpu")
-
-
 def _corpus(folder: Path, names: Sequence[str]) -> Path:
     path = folder / "corpus.jsonl"
     path.write_text("".join(json.dumps({"id": name, "text": TEXTS[name]}) + "\n" for name in names))

@@ -43,11 +43,6 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Scripted:
     return model
 
 
-@pytest.fixture(scope="module")
-def encoder() -> Encoder:
-    return Encoder(device="cpu")
-
-
 def _row(name: str, numbers: Sequence[int]) -> dict[str, str]:
     return {
         "id": name,

@@ -58,11 +58,6 @@ def _index(folder: Path, rows: list[tuple[str, str, str]]) -> Path:
 
 
 @pytest.fixture(scope="module")
-def encoder() -> Encoder:
-    return Encoder(device="cpu")
-
-
-@pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return _index(tmp_path_factory.mktemp("sound"), TOWNS)
 
