@@ -18,6 +18,7 @@ from hyce_serving.encoder import Encoder
 from hyce_gpu import encoders, tables
 from hyce_gpu.accounts import Accounts
 from hyce_gpu.atomic import atomic_text
+from hyce_gpu.beside_checks import CACHED
 from hyce_gpu.config import IndexConfig
 from hyce_gpu.decisions import Decision, decision
 from hyce_gpu.devices import choose_device
@@ -29,6 +30,7 @@ from hyce_gpu.store_decisions import DECISIONS
 from hyce_gpu.store_files import CACHE, StoreWriter, current_generation, writing
 from hyce_gpu.store_parts import PARSE_ERRORS, read_own_records
 from hyce_gpu.table_files import read_table, stem, table_file
+from hyce_gpu.unit_checks import mend
 from hyce_gpu.verify import (
     CHUNKS,
     CURRENT,
@@ -69,14 +71,28 @@ def repair(root: Path, encoder: str | None = None, device: str = "auto") -> tupl
     generations(root)
     with writing(root) as writer:
         findings = verify(root)
-        damaged = {finding.part for finding in findings}
-        if not findings:
-            return [], []
-        if CURRENT in damaged and (sound := _newest_sound(root)):
-            return _point_at(root, sound, damaged), []
-        if damaged == {LEDGER}:
-            return _write_ledger(root), []
-        return _rebuild(writer, findings, encoder, device)
+        mended = [] if all(one.part != CACHED for one in findings) else _mend_cache(root)
+        done, lost = _repair(writer, [one for one in findings if one.part != CACHED], encoder, device)
+        return [*mended, *done], lost
+
+
+def _repair(
+    writer: StoreWriter, findings: Sequence[Finding], encoder: str | None, device: str
+) -> tuple[list[str], list[str]]:
+    root, damaged = writer.root, {finding.part for finding in findings}
+    if not findings:
+        return [], []
+    if CURRENT in damaged and (sound := _newest_sound(root)):
+        return _point_at(root, sound, damaged), []
+    if damaged == {LEDGER}:
+        return _write_ledger(root), []
+    return _rebuild(writer, findings, encoder, device)
+
+
+def _mend_cache(root: Path) -> list[str]:
+    kept, dropped = mend(root / CACHED)
+    rest = "what else it held" if dropped is None else f"{dropped:,} damaged"
+    return [f"{CACHED} from its own {kept:,} sound records; {rest} will be extracted again when it is wanted"]
 
 
 def _newest_sound(root: Path) -> Path | None:

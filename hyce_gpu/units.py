@@ -1,7 +1,8 @@
 """Finished units of a job (chunks, questions), by content key, on the disk as soon as they count as finished.
 
-One SQLite file: a kill or a power cut leaves it as it was after its last commit, and two jobs may share it. Knows keys
-and texts; what a unit is, and what its key is made of, is the job's.
+One SQLite file: a kill or a power cut leaves it as it was after its last commit, and two jobs may share it. Each unit
+has a checksum, for SQLite has none: one that was damaged does not count as finished. Knows keys and texts; what a unit
+is, and what its key is made of, is the job's.
 """
 
 from __future__ import annotations
@@ -18,7 +19,11 @@ from typing import Any, Self
 
 from hyce_gpu.errors import OutputError
 
-_LAYOUT = "CREATE TABLE IF NOT EXISTS units (key BLOB PRIMARY KEY, value TEXT NOT NULL)"
+_LAYOUT = "CREATE TABLE IF NOT EXISTS units (key BLOB PRIMARY KEY, value TEXT NOT NULL, checksum BLOB)"
+# Files of earlier versions had no checksums; what they hold counts as it stands.
+_ADD_CHECKSUM = "ALTER TABLE units ADD COLUMN checksum BLOB"
+# A damaged text may be no UTF-8.
+FIELDS = "key, CAST(value AS BLOB), checksum"
 # A commit takes some milliseconds of disk. Units that finish faster share one, so that commits take a tenth of the time
 # at most; the replies of a model are slower, and each is on the disk before the next one is waited for.
 _PAUSE_PER_COMMIT = 9.0
@@ -34,6 +39,17 @@ Committed = Callable[[Collection[bytes]], object]
 def unit_key(*made_from: Any) -> bytes:
     """The SHA-256 [32] of what a unit is made from: JSON values."""
     return hashlib.sha256(json.dumps(made_from, sort_keys=True, ensure_ascii=True).encode()).digest()
+
+
+def is_sound(key: object, value: object, checksum: object) -> bool:
+    """Whether a row of `FIELDS` is what was written, as far as is known; damage may change types."""
+    if not isinstance(key, bytes) or not isinstance(value, bytes):
+        return False
+    return checksum is None or checksum == hashlib.sha256(key + value).digest()
+
+
+def columns_of(database: sqlite3.Connection) -> list[str]:
+    return [row[1] for row in database.execute("PRAGMA table_info(units)")]
 
 
 class FinishedUnits:
@@ -58,6 +74,8 @@ class FinishedUnits:
             self._database.execute("PRAGMA journal_mode=WAL").fetchone()
             self._database.execute("PRAGMA synchronous=EXTRA")
             self._database.execute(_LAYOUT)
+            if "checksum" not in columns_of(self._database):
+                self._add_checksums()
 
     def __enter__(self) -> Self:
         return self
@@ -73,26 +91,26 @@ class FinishedUnits:
             self._database.close()
 
     def __contains__(self, key: bytes) -> bool:
-        return key in self._pending or bool(self._select("SELECT 1 FROM units WHERE key = ?", key))
+        return next(self.are_finished([key]))
 
     def are_finished(self, keys: Sequence[bytes]) -> Iterator[bool]:
         """For each key, whether it is finished: as `in`, at a fraction of its time where there are many."""
         for begin in range(0, len(keys), _KEYS_A_QUERY):
             batch = keys[begin : begin + _KEYS_A_QUERY]
-            query = f"SELECT key FROM units WHERE key IN ({', '.join('?' * len(batch))})"
+            query = f"SELECT {FIELDS} FROM units WHERE key IN ({', '.join('?' * len(batch))})"
             with self._guarded():
-                found = {row[0] for row in self._database.execute(query, batch)}
+                found = {row[0] for row in self._database.execute(query, batch) if is_sound(*row)}
             yield from (key in found or key in self._pending for key in batch)
 
     def __getitem__(self, key: bytes) -> str:
         """Raises KeyError for a unit that is not finished."""
-        found = self._pending.get(key)
-        if found is None:
-            row = self._select("SELECT value FROM units WHERE key = ?", key)
-            if row is None:
-                raise KeyError(key.hex())
-            found = str(row[0])
-        return found
+        if key in self._pending:
+            return self._pending[key]
+        with self._guarded():
+            row = self._database.execute(f"SELECT {FIELDS} FROM units WHERE key = ?", (key,)).fetchone()
+        if row is None or not is_sound(*row):
+            raise KeyError(key.hex())
+        return str(row[1], "utf-8")
 
     def put(self, key: bytes, value: str) -> None:
         self._pending[key] = value
@@ -105,7 +123,8 @@ class FinishedUnits:
             return
         started = time.monotonic()
         with self._transaction() as database:
-            database.executemany("INSERT OR REPLACE INTO units VALUES (?, ?)", self._pending.items())
+            rows = ((key, value, hashlib.sha256(key + value.encode()).digest()) for key, value in self._pending.items())
+            database.executemany("INSERT OR REPLACE INTO units (key, value, checksum) VALUES (?, ?, ?)", rows)
         ended = time.monotonic()
         self._next_commit = ended + _PAUSE_PER_COMMIT * (ended - started)
         keys = list(self._pending)
@@ -118,9 +137,11 @@ class FinishedUnits:
         with self._transaction() as database:
             database.executemany("DELETE FROM units WHERE key = ?", ((key,) for key in keys))
 
-    def _select(self, query: str, key: bytes) -> Any:
-        with self._guarded():
-            return self._database.execute(query, (key,)).fetchone()
+    def _add_checksums(self) -> None:
+        with self._transaction() as database:
+            # Another job that shares the file may have been first.
+            if "checksum" not in columns_of(database):
+                database.execute(_ADD_CHECKSUM)
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hyce_gpu.beside_checks import CACHED, check_beside
 from hyce_gpu.cross_references import check_contents
 from hyce_gpu.errors import StoreError
 from hyce_gpu.indexing import LEDGER
-from hyce_gpu.ledger import Ledger
 from hyce_gpu.progress import Advance, progress
 from hyce_gpu.store_decisions import DECISIONS
 from hyce_gpu.store_files import READABLE, current_generation, manifest_checksum
@@ -34,7 +34,7 @@ _NEEDED = (*(f"{name}{SUFFIX}" for name in SCHEMAS), *(f"{name}.npy" for name in
 _REBUILT_FROM = {
     stem(DOCUMENTS): "", RECORDS: "", OTHER_FORMAT: "", stem(CHUNKS): f"{DOCUMENTS} and {RECORDS}",
     stem(DECISIONS): f"{MERGES}, without those that keep names apart",
-    CURRENT: "the generations that are there", LEDGER: RECORDS,
+    CURRENT: "the generations that are there", LEDGER: RECORDS, CACHED: "its own sound records",
 }  # fmt: skip
 _BLOCK = 1 << 20
 # Of 64: another file's SHA-256 differs in about 60 digits, one that was damaged itself in a few.
@@ -77,8 +77,8 @@ def verify(root: Path) -> list[Finding]:
         StoreError: `root` is no store at all.
     """
     generation, problems = pointed_at(root)
-    findings = [_finding(problem) for problem in problems]
-    return [*findings, *verify_generation(generation), *_ledger_findings(root)]
+    beside = [*problems, *check_beside(root)]
+    return [*verify_generation(generation), *map(_finding, beside)]
 
 
 def generations(root: Path) -> list[Path]:
@@ -207,19 +207,6 @@ def _sha256(path: Path, advance: Advance) -> str:
             digest.update(block)
             advance(len(block))
     return digest.hexdigest()
-
-
-def _ledger_findings(root: Path) -> list[Finding]:
-    """The ledger is no part of a generation and has no checksum: its lines are looked at."""
-    path = root / LEDGER
-    try:
-        entries = Ledger.read(path).entries
-        cut = path.exists() and not path.read_bytes().endswith(b"\n")
-    except (OSError, ValueError, TypeError, RecursionError) as error:
-        return [_finding(Problem(LEDGER, "one entry a line", f"a line that is none ({type(error).__name__})"))]
-    texts = all(isinstance(value, str) for entry in entries for value in vars(entry).values())
-    whole = [] if texts and not cut else [Problem(LEDGER, "whole lines of texts", "others")]
-    return [_finding(problem) for problem in whole]
 
 
 def _finding(problem: Problem) -> Finding:
