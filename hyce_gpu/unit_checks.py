@@ -28,6 +28,9 @@ def damage(path: Path) -> tuple[str, str] | None:
             problem = database.execute("PRAGMA integrity_check(1)").fetchone()[0]
             if problem != "ok":
                 return "a sound SQLite file", " ".join(str(problem).split())
+            if database.execute("PRAGMA page_count").fetchone()[0] <= 1:
+                # A job was killed before it had laid out its table.
+                return None
             wrong = [(row, key) for row, key, *rest in _rows(database) if not is_sound(key, *rest)]
     except sqlite3.Error as error:
         return "a sound SQLite file", str(error)

@@ -77,8 +77,8 @@ def verify(root: Path) -> list[Finding]:
         StoreError: `root` is no store at all.
     """
     generation, problems = pointed_at(root)
-    beside = [*problems, *check_beside(root)]
-    return [*verify_generation(generation), *map(_finding, beside)]
+    found = [*verify_generation(generation), *map(_finding, check_beside(root))]
+    return [*map(_finding, problems), *found]
 
 
 def generations(root: Path) -> list[Path]:
