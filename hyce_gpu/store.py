@@ -183,7 +183,7 @@ class Store:
             # Copy-on-write, since torch warns of read-only memory; nothing writes, so no page is copied.
             array: np.ndarray = np.load(path, mmap_mode="c", allow_pickle=False)
         except (OSError, ValueError, TokenError) as error:
-            raise StoreError(f"broken store: cannot read {path} ({error}); see hyce verify") from error
+            raise _unreadable(path, error) from error
         if array.dtype != ARRAYS[name]:
             raise StoreError(f"broken store: {path} holds {array.dtype}, expected {ARRAYS[name]}; see hyce verify")
         return array
@@ -193,9 +193,7 @@ class Store:
         try:
             return read_table(path)
         except (OSError, pa.ArrowException) as error:
-            # Arrow's messages have several lines.
-            reason = " ".join(str(error).split())
-            raise StoreError(f"broken store: cannot read {path} ({reason}); see hyce verify") from error
+            raise _unreadable(path, error) from error
 
     def _check(self) -> None:
         counts, arrays = self.counts, self._arrays
@@ -211,6 +209,11 @@ class Store:
         for name, number in found.items():
             if counts[name] != number:
                 raise StoreError(f"broken store {self.root}: {number} {name}, the manifest says {counts[name]}")
+
+
+def _unreadable(path: Path, error: Exception) -> StoreError:
+    # Arrow's and NumPy's messages have several lines.
+    return StoreError(f"broken store: cannot read {path} ({' '.join(str(error).split())}); see hyce verify")
 
 
 def _row(table: pa.Table, number: int) -> dict[str, Any]:

@@ -119,7 +119,8 @@ def verify_generation(generation: Path) -> list[Finding]:
     if {stem(name) for name in files.changed}.issuperset(map(stem, SOURCES)):
         return [_finding(Problem(MANIFEST, "the manifest of these files", "one that fits none of the sources"))]
     problems = files.problems + [Problem(MANIFEST, "what is true of the files", wrong) for wrong in files.wrong_entries]
-    problems += check_contents(generation, manifest, files.sound)
+    named = {problem.part for problem in problems}
+    problems += [one for one in check_contents(generation, manifest, files.sound) if one.part not in named]
     return [_finding(problem) for problem in problems]
 
 
