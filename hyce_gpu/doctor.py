@@ -176,23 +176,19 @@ def _backends() -> list[Check]:
 
 def _memory(store: Path | None, llm: str | None, options: Mapping[str, Any]) -> list[Check]:
     """Rows of the memory plan, with the default options of the method."""
-    from hyce_serving.model_memory import model_memory
-
     from hyce_gpu.config import Config
     from hyce_gpu.devices import choose_device
-    from hyce_gpu.memory_plan import asked_share, device_memory, plan, readable, told_kv_cache
+    from hyce_gpu.memory_plan import plan_on, readable
     from hyce_gpu.store import Store
     from hyce_gpu.store_memory import store_parts
 
     device = choose_device()
-    model = model_memory(llm, options) if llm else None
     opened = Store.open(store) if store else None
-    total, free = device_memory(device)
-    parts = store_parts(opened, Config(), device, total) if opened else ()
-    share, kv_cache = asked_share(options), told_kv_cache(options, device)
-    found = plan(total, free, parts, model, share=share, kv_cache=kv_cache, on_host=device == "cpu")
-    rows = [Check(f"memory: {part.name}", "ok", readable(part.num_bytes)) for part in parts]
-    rows += [_weights(model), _kv_cache(found, model)] if model else []
+    found = plan_on(
+        device, llm, options, lambda total: store_parts(opened, Config(), device, total) if opened else ()
+    )
+    rows = [Check(f"memory: {part.name}", "ok", readable(part.num_bytes)) for part in found.parts]
+    rows += [_weights(found.model), _kv_cache(found, found.model)] if found.model else []
     return [*rows, _plan(found, device)]
 
 
