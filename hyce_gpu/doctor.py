@@ -28,6 +28,10 @@ class Check:
     fix: str = ""
 
 
+# The last row of the memory plan; where it is "broken", what was asked for does not fit.
+PLAN = "memory: plan"
+
+
 def examine(
     store: Path | None = None, llm: str | None = None, llm_options: Mapping[str, Any] | None = None
 ) -> list[Check]:
@@ -40,9 +44,11 @@ def examine(
     Raises:
         StoreError: no store there, or a broken one.
         ModelNotFound: no such model.
+        ServingError: an option that the engine would refuse by its name.
     """
     # First: what cannot be planned should not wait for imports.
     planned = _memory(store, llm, llm_options or {}) if store or llm else []
+    planned += _engine_options(llm_options) if llm_options else []
     checks = [
         _torch(),
         *_devices(),
@@ -123,6 +129,18 @@ def _vllm() -> Check:
     )
 
 
+def _engine_options(given: Mapping[str, Any]) -> list[Check]:
+    """Nothing where all names are known; without vLLM nobody knows."""
+    from hyce_serving.errors import MissingPackage
+    from hyce_serving.generator import check_options
+
+    try:
+        check_options(given)
+    except MissingPackage as error:
+        return [Check("engine options", "missing", f"{', '.join(given)}: not checked, {error}")]
+    return []
+
+
 def _companions() -> list[Check]:
     """Builds of torchvision and others that do not fit torch break transformers; vLLM runs without them."""
     broken = []
@@ -184,9 +202,7 @@ def _memory(store: Path | None, llm: str | None, options: Mapping[str, Any]) -> 
 
     device = choose_device()
     opened = Store.open(store) if store else None
-    found = plan_on(
-        device, llm, options, lambda total: store_parts(opened, Config(), device, total) if opened else ()
-    )
+    found = plan_on(device, llm, options, lambda total: store_parts(opened, Config(), device, total) if opened else ())
     rows = [Check(f"memory: {part.name}", "ok", readable(part.num_bytes)) for part in found.parts]
     rows += [_weights(found.model), _kv_cache(found, found.model)] if found.model else []
     return [*rows, _plan(found, device)]
@@ -213,10 +229,9 @@ def _kv_cache(found: Plan, model: ModelMemory) -> Check:
 def _plan(found: Plan, device: str) -> Check:
     from hyce_gpu.memory_plan import readable
 
-    name = "memory: plan"
     if found.misfit:
-        return Check(name, "broken", f"{device}: {found.misfit}", found.remedy)
+        return Check(PLAN, "broken", f"{device}: {found.misfit}", found.remedy)
     of = f"{device}: {readable(found.free)} of {readable(found.total)} are free"
     of += f", {readable(found.reserved)} for the store" if found.reserved else ""
     share = "" if found.share is None else f"; vLLM gets gpu_memory_utilization {found.share:.2f}"
-    return Check(name, "ok", f"{of}{share}")
+    return Check(PLAN, "ok", f"{of}{share}")
