@@ -243,6 +243,8 @@ def test_accounts_of_a_store_and_of_answers_are_shown(run: Run, store: Path, tmp
     assert "peak memory, host" in told
     accounts = json.loads(run("inspect", "--store", store, "--json").out)["accounts"]
     assert accounts["stages"]["extract"]["units"] == len(DOCUMENTS)
+    # What it took to write what the manifest is sealed with.
+    assert accounts["stages"]["write"]["seconds"] > 0
     assert 100 < accounts["peak_memory"]["host"] / 2**20 < 100_000
     assert "peak memory" in run("inspect", "--store", store).out
     assert run("inspect").code == 2
