@@ -19,8 +19,16 @@ from hyce_gpu.index_job import run_index
 from hyce_gpu.store_files import current_generation
 
 # float32, and few at once: the reply to a prompt must not depend on what else is in the batch.
-OPTIONS = ["dtype=float32", "max_num_seqs=2"]
-QUESTIONS, CHUNKS = 12, 6
+ANSWERS = ["dtype=float32", "max_num_seqs=2", "max_model_len=1024"]
+EXTRACTION = ["dtype=float32", "max_num_seqs=4", "max_model_len=4096"]
+QUESTIONS, CHUNKS = 12, 4
+# The command line, and before it, for extraction, replies of a quarter of the length: the test is of the job.
+COMMAND = "from hyce_gpu.cli import main; main()"
+BRIEF = """
+from hyce_gpu.extract import llm_extractor as made
+made._FULL = made._SHORT = (2, 1)
+made._SCHEMAS = {made._FULL: made.reply_schema(*made._FULL)}
+"""
 MOST_SECONDS = 300
 
 
@@ -38,9 +46,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def _hyce(folder: Path, window: int, *arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", "from hyce_gpu.cli import main; main()", *arguments, "--llm", str(bundled_llm())]
-    options = [*OPTIONS, f"max_model_len={window}"]
+def _hyce(folder: Path, options: list[str], *arguments: str, before: str = "") -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", before + COMMAND, *arguments, "--llm", str(bundled_llm())]
     command += ["--device", "cpu", *(part for option in options for part in ("--llm-set", option))]
     environment = {**os.environ, "OMP_WAIT_POLICY": "PASSIVE"}
     # A session of its own, so that a kill takes whatever it has started with it.
@@ -51,11 +58,14 @@ def _hyce(folder: Path, window: int, *arguments: str) -> subprocess.Popen[str]:
 
 
 def _answer(folder: Path, out: str) -> subprocess.Popen[str]:
-    return _hyce(folder, 1024, "answer", "questions.jsonl", "--store", "store", "--out", out)
+    return _hyce(folder, ANSWERS, "answer", "questions.jsonl", "--store", "store", "--out", out)
 
 
-def _extract(folder: Path, store: str) -> subprocess.Popen[str]:
-    return _hyce(folder, 4096, "index", "few.jsonl", "--store", store, "--extractor", "llm")
+def _extract(folder: Path, name: str) -> subprocess.Popen[str]:
+    """Into folder/name/store: the ledger names the store."""
+    (folder / name).mkdir(exist_ok=True)
+    arguments = ("index", "../few.jsonl", "--store", "store", "--extractor", "llm")
+    return _hyce(folder / name, EXTRACTION, *arguments, before=BRIEF)
 
 
 def _finished(file: Path, kind: str = "%") -> dict[int, tuple[bytes, str]]:
@@ -106,11 +116,12 @@ def test_answers_of_a_real_model_that_was_killed_go_on(folder: Path) -> None:
 def test_an_extraction_by_a_real_model_that_was_killed_goes_on(folder: Path) -> None:
     whole = _extract(folder, "whole")
     _ended(whole)
-    cache = folder / "cut" / "cache" / "extractions.sqlite"
-    _killed_at(_extract(folder, "cut"), 2, lambda: _finished(cache))
-    assert not (folder / "cut" / "CURRENT").exists()
+    store = folder / "cut" / "store"
+    cache = store / "cache" / "extractions.sqlite"
+    _killed_at(_extract(folder, "cut"), 1, lambda: _finished(cache))
+    assert not (store / "CURRENT").exists()
     kept = _finished(cache)
-    assert 2 <= len(kept) < CHUNKS
+    assert 1 <= len(kept) < CHUNKS
     again = _extract(folder, "cut")
     said = _ended(again)
     assert again.returncode == whole.returncode
@@ -119,11 +130,11 @@ def test_an_extraction_by_a_real_model_that_was_killed_goes_on(folder: Path) -> 
     after = _finished(cache)
     assert len(after) == CHUNKS
     assert kept.items() <= after.items()
-    assert _contents(folder / "cut") == _contents(folder / "whole")
+    assert _contents(store) == _contents(folder / "whole" / "store")
     # The tokens of both runs count, as if there had been one.
     stages = [
-        json.loads((current_generation(folder / name) / "manifest.json").read_text())["accounts"]["stages"]["extract"]
-        for name in ("cut", "whole")
+        json.loads((current_generation(one) / "manifest.json").read_text())["accounts"]["stages"]["extract"]
+        for one in (store, folder / "whole" / "store")
     ]
     told = ("units", "failed", "prompt_tokens", "completion_tokens")
     cut, undisturbed = ({name: stage.get(name) for name in told} for stage in stages)
