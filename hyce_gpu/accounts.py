@@ -27,25 +27,31 @@ class Stage:
 class Accounts:
     def __init__(self) -> None:
         self.stages: dict[str, Stage] = {}
+        # When the stages began that have not ended.
+        self._begun: dict[str, float] = {}
 
     @contextmanager
     def stage(self, name: str) -> Iterator[Stage]:
         """Times the block; what the block counts goes into the stage that it gets."""
         stage = self.stages.setdefault(name, Stage())
-        started = time.monotonic()
+        self._begun[name] = time.monotonic()
         try:
             yield stage
         finally:
-            stage.seconds += time.monotonic() - started
+            stage.seconds += time.monotonic() - self._begun.pop(name)
 
     @property
     def seconds(self) -> dict[str, float]:
         return {name: round(stage.seconds, 2) for name, stage in self.stages.items()}
 
     def described(self) -> dict[str, Any]:
-        """For a manifest: stages that ran, with what they counted, and peaks of memory in bytes."""
+        """For a manifest: stages that ran or run, with what they counted until now, and peaks of memory in bytes."""
+        now = time.monotonic()
         stages = {
-            name: {"seconds": round(stage.seconds, 2), **{key: n for key, n in _counts(stage).items() if n}}
+            name: {
+                "seconds": round(stage.seconds + now - self._begun.get(name, now), 2),
+                **{key: n for key, n in _counts(stage).items() if n},
+            }
             for name, stage in self.stages.items()
         }
         return {"stages": stages, "peak_memory": {"host": peak_host_memory(), **_peak_gpu_memory()}}

@@ -28,6 +28,7 @@ from hyce_gpu.cli_options import (
     parse_options,
     point_to_ledger,
     refuse_both,
+    refuse_without_llm,
     tell_index,
 )
 from hyce_gpu.cli_store import store_commands
@@ -166,6 +167,7 @@ def _engine(
     refuse_both(llm, no_llm)
     if llm is None and not no_llm:
         say("no --llm given: evidence only")
+    refuse_without_llm(llm, llm_options)
     given = parse_options(options)
     config: Config = Config.paper(**given) if given.get("method") == "paper" else Config.from_mapping(given)
     engine_options = parse_options(llm_options, "--llm-set")

@@ -50,6 +50,12 @@ def refuse_both(llm: str | None, no_llm: bool) -> None:
         raise typer.BadParameter("--llm and --no-llm exclude each other", param_hint="--llm")
 
 
+def refuse_without_llm(llm: str | None, llm_options: list[str] | None) -> None:
+    """Options of a model that is not there would be dropped without a word."""
+    if llm is None and llm_options:
+        raise typer.BadParameter("is for a model: name one with --llm MODEL", param_hint="--llm-set")
+
+
 def point_to_ledger(count: int, path: Path) -> None:
     typer.echo(f"{count:,} set aside, with reasons, in {path}", err=True)
     raise typer.Exit(DONE_WITH_FAILURES)

@@ -100,17 +100,18 @@ def doctor(
     llm_options: LlmSetOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Says which device and backends would be used and why, and what is missing."""
-    from hyce_gpu.doctor import examine
+    """Says which device and backends would be used and why, and what is missing. Exits 1 where a plan does not fit."""
+    from hyce_gpu.doctor import PLAN, examine
 
     checks = examine(store, llm, parse_options(llm_options, "--llm-set"))
     if as_json:
         typer.echo(json.dumps([vars(check) for check in checks], indent=2))
-        return
-    for check in checks:
+    for check in [] if as_json else checks:
         typer.echo(f"{check.state:<8}{check.name:<22}{check.detail}")
         if check.fix:
             typer.echo(f"{'':<8}{'':<22}→ {check.fix}")
+    if any(check.name == PLAN and check.state == "broken" for check in checks):
+        raise typer.Exit(1)
 
 
 @tools.command("eval")

@@ -28,6 +28,10 @@ class Check:
     fix: str = ""
 
 
+# The last row of the memory plan; where it is "broken", what was asked for does not fit.
+PLAN = "memory: plan"
+
+
 def examine(
     store: Path | None = None, llm: str | None = None, llm_options: Mapping[str, Any] | None = None
 ) -> list[Check]:
@@ -40,9 +44,11 @@ def examine(
     Raises:
         StoreError: no store there, or a broken one.
         ModelNotFound: no such model.
+        ServingError: an option that the engine would refuse by its name.
     """
     # First: what cannot be planned should not wait for imports.
     planned = _memory(store, llm, llm_options or {}) if store or llm else []
+    planned += _engine_options(llm_options) if llm_options else []
     checks = [
         _torch(),
         *_devices(),
@@ -123,6 +129,18 @@ def _vllm() -> Check:
     )
 
 
+def _engine_options(given: Mapping[str, Any]) -> list[Check]:
+    """Nothing where all names are known; without vLLM nobody knows."""
+    from hyce_serving.errors import MissingPackage
+    from hyce_serving.generator import check_options
+
+    try:
+        check_options(given)
+    except MissingPackage as error:
+        return [Check("engine options", "missing", f"{', '.join(given)}: not checked, {error}")]
+    return []
+
+
 def _companions() -> list[Check]:
     """Builds of torchvision and others that do not fit torch break transformers; vLLM runs without them."""
     broken = []
@@ -176,23 +194,17 @@ def _backends() -> list[Check]:
 
 def _memory(store: Path | None, llm: str | None, options: Mapping[str, Any]) -> list[Check]:
     """Rows of the memory plan, with the default options of the method."""
-    from hyce_serving.model_memory import model_memory
-
     from hyce_gpu.config import Config
     from hyce_gpu.devices import choose_device
-    from hyce_gpu.memory_plan import asked_share, device_memory, plan, readable, told_kv_cache
+    from hyce_gpu.memory_plan import plan_on, readable
     from hyce_gpu.store import Store
     from hyce_gpu.store_memory import store_parts
 
     device = choose_device()
-    model = model_memory(llm, options) if llm else None
     opened = Store.open(store) if store else None
-    total, free = device_memory(device)
-    parts = store_parts(opened, Config(), device, total) if opened else ()
-    share, kv_cache = asked_share(options), told_kv_cache(options, device)
-    found = plan(total, free, parts, model, share=share, kv_cache=kv_cache, on_host=device == "cpu")
-    rows = [Check(f"memory: {part.name}", "ok", readable(part.num_bytes)) for part in parts]
-    rows += [_weights(model), _kv_cache(found, model)] if model else []
+    found = plan_on(device, llm, options, lambda total: store_parts(opened, Config(), device, total) if opened else ())
+    rows = [Check(f"memory: {part.name}", "ok", readable(part.num_bytes)) for part in found.parts]
+    rows += [_weights(found.model), _kv_cache(found, found.model)] if found.model else []
     return [*rows, _plan(found, device)]
 
 
@@ -217,10 +229,9 @@ def _kv_cache(found: Plan, model: ModelMemory) -> Check:
 def _plan(found: Plan, device: str) -> Check:
     from hyce_gpu.memory_plan import readable
 
-    name = "memory: plan"
     if found.misfit:
-        return Check(name, "broken", f"{device}: {found.misfit}", found.remedy)
+        return Check(PLAN, "broken", f"{device}: {found.misfit}", found.remedy)
     of = f"{device}: {readable(found.free)} of {readable(found.total)} are free"
     of += f", {readable(found.reserved)} for the store" if found.reserved else ""
     share = "" if found.share is None else f"; vLLM gets gpu_memory_utilization {found.share:.2f}"
-    return Check(name, "ok", f"{of}{share}")
+    return Check(PLAN, "ok", f"{of}{share}")

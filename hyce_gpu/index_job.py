@@ -37,6 +37,8 @@ def run_index(
     InputError: extractor options that do not go together.
     """
     kind = _choose(extractor, records, llm)
+    if llm_options and kind != "llm":
+        raise InputError(f"--llm-set {', '.join(llm_options)} is for a model: the extractor is {kind}")
     config = IndexConfig.from_mapping(options)
     device = choose_device(device)
     vectors = Encoder(encoder, device=device, batch_size=config.encode_batch)

@@ -159,7 +159,7 @@ def build(
         "extractor": dict(extraction.described), "config": dict(config),
     }  # fmt: skip
     with accounts.stage("write"):
-        write_store(writer, contents, {**manifest, "accounts": accounts.described()})
+        write_store(writer, contents, manifest, accounts)
     ledger.write(writer.root / LEDGER)
     return IndexReport(Store.open(writer.root).counts, accounts.seconds, ledger)
 

@@ -27,6 +27,8 @@ MARGIN = GIB
 ENGINE = 2 * GIB
 # More than vLLM takes by itself is never given to it.
 _MOST_PERCENT = 92
+# What comes to a device beside vLLM, given the device's bytes.
+Beside = Callable[[int], Sequence[Part]]
 _SHARE, _KV_CACHE = "gpu_memory_utilization", "kv_cache_memory_bytes"
 
 
@@ -36,7 +38,9 @@ class Plan:
 
     total: int
     free: int
-    reserved: int  # for the store, its index, its workspace and the encoder together
+    # What lies beside the LLM: the store's tensors, its index, its workspace, the encoder.
+    parts: tuple[Part, ...]
+    model: ModelMemory | None
     share: float | None  # vLLM's gpu_memory_utilization; None on a CPU
     # What is left for keys and values, and how many requests that fill the window find room in it at once; None where
     # the model does not say.
@@ -46,6 +50,11 @@ class Plan:
     # What does not fit, and what to change; both empty where all fits.
     misfit: str = ""
     remedy: str = ""
+
+    @property
+    def reserved(self) -> int:
+        """Bytes for all that lies beside the LLM."""
+        return sum(part.num_bytes for part in self.parts)
 
     @property
     def problem(self) -> str:
@@ -70,8 +79,7 @@ def plan(
         share: what the user asks for instead.
         kv_cache: bytes that vLLM is told to keep, as it always is on a host; it then looks at no share.
     """
-    reserved = sum(part.num_bytes for part in parts)
-    left = free_bytes - reserved - MARGIN
+    left = free_bytes - sum(part.num_bytes for part in parts) - MARGIN
     most = max(0, min(_MOST_PERCENT, math.floor(100 * left / total_bytes))) / 100
     share = None if kv_cache is not None else share or most
     room = left if share is None else int(share * total_bytes)
@@ -81,7 +89,7 @@ def plan(
     if model and kv is not None and model.kv_bytes_per_token:
         tokens = kv // model.kv_bytes_per_token
         requests = tokens / model.window
-    found = Plan(total_bytes, free_bytes, reserved, share, kv, tokens, requests)
+    found = Plan(total_bytes, free_bytes, tuple(parts), model, share, kv, tokens, requests)
     whose = _named(parts)
     misfit = remedy = ""
     if left <= 0 or share == 0:
@@ -93,20 +101,26 @@ def plan(
     return replace(found, misfit=misfit, remedy=remedy)
 
 
-def engine_options(
-    llm: str,
-    options: Mapping[str, Any],
-    device: str,
-    parts: Callable[[int], Sequence[Part]] = lambda total: (),
-) -> dict[str, Any]:
+def plan_on(device: str, llm: str | None, options: Mapping[str, Any], parts: Beside) -> Plan:
+    """The plan for `device` as it is now: its memory, what comes to it, and a model with the options of its engine.
+
+    Raises:
+        ModelNotFound: there is no such model.
+        ServingError: VLLM_CPU_KVCACHE_SPACE is no number.
+    """
+    total, free = device_memory(device)
+    model = model_memory(llm, options) if llm else None
+    share, kv_cache = asked_share(options), told_kv_cache(options, device)
+    on_host = not device.startswith("cuda")
+    return plan(total, free, parts(total), model, share=share, kv_cache=kv_cache, on_host=on_host)
+
+
+def engine_options(llm: str, options: Mapping[str, Any], device: str, parts: Beside = lambda _: ()) -> dict[str, Any]:
     """The options of `llm` with the gpu_memory_utilization that leaves room for `parts` on `device`, before they are
     moved there; unchanged on a CPU, and where vLLM is told the bytes of its KV cache.
 
     The user's own choice stays. What is likely not to fit is said on stderr, no more: sizes are bounds, and vLLM knows
     its own.
-
-    Args:
-        parts: what comes to the device beside vLLM, given its bytes.
 
     Raises:
         InputError: the parts alone do not fit on the device.
@@ -114,8 +128,7 @@ def engine_options(
     """
     if not device.startswith("cuda") or _KV_CACHE in options:
         return dict(options)
-    total, free = device_memory(device)
-    found = plan(total, free, parts(total), model_memory(llm, options), share=asked_share(options))
+    found = plan_on(device, llm, options, parts)
     if not found.share:
         raise InputError(f"device {device}: {found.problem}")
     if found.misfit:

@@ -39,10 +39,15 @@ class Progress:
     def rates(self) -> str:
         """Units and tokens a second, and how many failed, as far as there is something to tell."""
         seconds = max(self.seconds(), 1e-9)
-        told = [f"{self.done / seconds:,.1f} {self.unit}/s"]
+        told = [f"{_rate(self.done / seconds)} {self.unit}/s"]
         told += [f"{self.tokens / seconds:,.0f} tokens/s"] if self.tokens else []
         told += [f"{self.failed:,} failed"] if self.failed else []
         return ", ".join(told)
+
+
+def _rate(per_second: float) -> str:
+    # A large model may take minutes for a unit, and 0.0 tells nothing.
+    return f"{per_second:,.1f}" if per_second >= 1 else f"{per_second:.2g}"
 
 
 class _Bar(Progress):

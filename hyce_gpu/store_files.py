@@ -113,6 +113,9 @@ class StoreWriter:
     def generation(self, manifest: Mapping[str, Any]) -> Iterator[Path]:
         """Yields an empty directory to write files into; on success they become the current generation.
 
+        Args:
+            manifest: sealed with the files, as it stands when the block ends.
+
         Raises:
             OutputError: it cannot be written.
         """

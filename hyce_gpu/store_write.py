@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from hyce_gpu import tables
+from hyce_gpu.accounts import Accounts
 from hyce_gpu.decisions import Decision
 from hyce_gpu.extract.records import write_records
 from hyce_gpu.merge import Merged
@@ -35,8 +36,13 @@ class Contents:
     decisions: Sequence[Decision] = ()
 
 
-def write_store(writer: StoreWriter, contents: Contents, manifest: Mapping[str, Any]) -> None:
+def write_store(
+    writer: StoreWriter, contents: Contents, manifest: Mapping[str, Any], accounts: Accounts | None = None
+) -> None:
     """Writes a new generation of the store; it becomes current whole or not at all.
+
+    Args:
+        accounts: of the run, for the manifest; taken when all else is written, since writing costs too.
 
     Raises:
         OutputError: the directory cannot be written.
@@ -53,7 +59,8 @@ def write_store(writer: StoreWriter, contents: Contents, manifest: Mapping[str, 
     arrays = _new_arrays(contents)
     indexes = {name: VectorIndex.build(vectors) for name, vectors in _indexed(arrays).items()}
     described = {name: index.described() for name, index in indexes.items()}
-    with writer.generation({"counts": counts, "indexes": described, **manifest}) as draft:
+    whole: dict[str, Any] = {"counts": counts, "indexes": described, **manifest}
+    with writer.generation(whole) as draft:
         for name, table in _tables(contents).items():
             write_table(table, draft / f"{name}{SUFFIX}")
         for name, array in arrays.items():
@@ -61,6 +68,8 @@ def write_store(writer: StoreWriter, contents: Contents, manifest: Mapping[str, 
         for name, index in indexes.items():
             index.write(draft / f"{name}.faiss")
         write_records(contents.records, draft / "records.jsonl")
+        if accounts:
+            whole["accounts"] = accounts.described()
 
 
 def _indexed(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

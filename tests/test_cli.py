@@ -243,11 +243,39 @@ def test_accounts_of_a_store_and_of_answers_are_shown(run: Run, store: Path, tmp
     assert "peak memory, host" in told
     accounts = json.loads(run("inspect", "--store", store, "--json").out)["accounts"]
     assert accounts["stages"]["extract"]["units"] == len(DOCUMENTS)
+    # What it took to write what the manifest is sealed with.
+    assert accounts["stages"]["write"]["seconds"] > 0
     assert 100 < accounts["peak_memory"]["host"] / 2**20 < 100_000
     assert "peak memory" in run("inspect", "--store", store).out
     assert run("inspect").code == 2
     ran = run("inspect", "--answers", tmp_path / "q.txt")
     assert (ran.code, "q.txt.manifest.json" in ran.err) == (1, True)
+
+
+def test_doctor_fails_where_what_was_asked_for_does_not_fit(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    llm = bundled_llm()
+    assert run("doctor", "--llm", llm).code == 0
+    ran = run("doctor", "--llm", llm, "--llm-set", "max_modl_len=512")
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err == ("hyce: expected an engine option of vLLM, found 'max_modl_len'; did you mean 'max_model_len'?\n")
+    # 2,048 GiB for keys and values.
+    monkeypatch.setenv("VLLM_CPU_KVCACHE_SPACE", "2048")
+    for how in ((), ("--json",)):
+        ran = run("doctor", "--llm", llm, *how)
+        assert (ran.code, "2,048.0 GiB for its KV cache" in ran.out) == (1, True)
+    # Nobody asked for a plan.
+    assert run("doctor").code == 0
+
+
+def test_options_of_a_model_without_a_model_are_refused(run: Run, store: Path, tmp_path: Path) -> None:
+    ran = run("ask", "--store", store, "--no-llm", "--llm-set", "seed=1", "Who?")
+    assert (ran.code, "--llm MODEL" in ran.err) == (2, True)
+    ran = run("index", _write_corpus(tmp_path), "--store", tmp_path / "s", "--llm-set", "seed=1")
+    assert ran.code == 1
+    assert ran.err.endswith("hyce: --llm-set seed is for a model: the extractor is spacy\n")
+    assert run("ask", "--store", store, "--llm", bundled_llm(), "--llm-set", "seed=x", "Who?").err.endswith(
+        "hyce: expected a seed that is a whole number, found 'x'; leave it out\n"
+    )
 
 
 def test_the_memory_plan_of_a_store_and_a_model(run: Run, store: Path) -> None:

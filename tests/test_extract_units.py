@@ -45,16 +45,11 @@ def test_a_unit_is_known_by_its_text_and_by_what_shapes_the_reply() -> None:
     (one,) = keys([one_chunk])
     elsewhere = replace(one_chunk, id="e#7", doc_id="e", order=7, start=0, end=70)
     assert keys([elsewhere], path="/moved", device="cuda", engine="vllm 9") == [one]
-    assert keys([one_chunk], **{"option.gpu_memory_utilization": "0.5"}) == [one]
     others = [
         keys([replace(one_chunk, title="Other")]), keys([replace(one_chunk, text="Other")]), keys([one_chunk], 512),
         keys([one_chunk], seed="1"), keys([one_chunk], weights="abc"), keys([one_chunk], **{"option.revision": "v2"}),
         keys([one_chunk], **{"option.kv_cache_dtype": "fp8"}),
     ]  # fmt: skip
     assert len({one, *(other for (other,) in others)}) == 8
-    # What a store says of its extractor does not depend on how much memory was free.
-    described = {"option.gpu_memory_utilization": "0.5", "option.dtype": "float32"}
-    told = LlmExtractor(Scripted(lambda _: "", described=described)).describe()
-    assert sorted(told) == ["max_model_len", "model", "option.dtype", "prompt_hash"]
     # Weights that are the same under another name are the same model.
     assert keys([one_chunk], weights="abc", model="/moved") == keys([one_chunk], weights="abc", model="hub/id")

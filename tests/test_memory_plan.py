@@ -290,6 +290,8 @@ def test_doctor_shows_the_plan_of_a_gpu(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_doctor_without_a_question_has_no_plan_and_a_wrong_one_is_an_error(tmp_path: Path) -> None:
     assert not _rows(doctor.examine())
+    with pytest.raises(ServingError, match="'max_num_seq'; did you mean 'max_num_seqs'"):
+        doctor.examine(None, None, {"max_num_seq": 4})
     with pytest.raises(StoreError, match="no store at"):
         doctor.examine(tmp_path / "none")
     with pytest.raises(ModelNotFound):
@@ -375,6 +377,37 @@ def test_options_of_the_engine_change_the_sizes_of_a_model(
     config = {**SMALL, "vocab_size": 1000, "tie_word_embeddings": True}
     found = model_memory(_model(tmp_path / "m", config, model_dot_safetensors=4_000_000), options)
     assert (found.weight_bytes, found.kv_bytes_per_token, found.window) == (weights, kv_bytes, window)
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "weights", "kv_bytes"),
+    [
+        # A table of 1,000 · 896 · 2 = 1,792,000 bytes, and half of the other 2,208,000; 12 layers' keys and values.
+        ({"tie_word_embeddings": True}, {"pipeline_parallel_size": 2}, 2_896_000, 6_144),
+        # Two tables: each end has one, and half of the other 416,000.
+        ({}, {"pipeline_parallel_size": 2}, 2_000_000, 6_144),
+        # 24 layers in 5 stages: the longest has 5. 1,792,000 + 2,208,000 · 5 / 24.
+        ({"tie_word_embeddings": True}, {"pipeline_parallel_size": 5}, 2_252_000, 2_560),
+        # Of a stage, each of two shards has half, and one of the two KV heads.
+        (
+            {"tie_word_embeddings": True}, {"pipeline_parallel_size": 2, "tensor_parallel_size": 2},
+            1_448_000, 3_072,
+        ),
+        # How large its tables are is not said: equal parts.
+        ({"vocab_size": None}, {"pipeline_parallel_size": 2}, 2_000_000, 6_144),
+        # Tables that would be more than all: the whole, from above.
+        ({"vocab_size": 100_000}, {"pipeline_parallel_size": 2}, 4_000_000, 6_144),
+        ({}, {"pipeline_parallel_size": "two"}, 4_000_000, 12_288),
+    ],
+)  # fmt: skip
+def test_a_pipeline_divides_the_layers_and_leaves_its_ends_a_table(
+    tmp_path: Path, change: dict[str, Any], options: dict[str, Any], weights: int, kv_bytes: int
+) -> None:
+    config = {**SMALL, "vocab_size": 1000, **change}
+    found = model_memory(_model(tmp_path / "m", config, model_dot_safetensors=4_000_000), options)
+    assert (found.weight_bytes, found.kv_bytes_per_token) == (weights, kv_bytes)
+    shards, stages = (options.get(f"{kind}_parallel_size", 1) for kind in ("tensor", "pipeline"))
+    assert found.gpus == (shards * stages if stages != "two" else 1)
 
 
 def test_what_is_quantised_already_is_as_large_as_its_files(tmp_path: Path) -> None:

@@ -185,10 +185,7 @@ class LlmExtractor:
 
     def describe(self) -> Mapping[str, str]:
         prompt = json.dumps([_OPENING, _SHORTER_TASK, reply_schema(*_FULL), reply_schema(*_SHORT)])
-        described = {**self._generator.describe(), "prompt_hash": hashlib.sha256(prompt.encode()).hexdigest()[:12]}
-        # Of what is free at the moment, so that a store would not be the same bytes after a second start.
-        described.pop("option.gpu_memory_utilization", None)
-        return described
+        return {**self._generator.describe(), "prompt_hash": hashlib.sha256(prompt.encode()).hexdigest()[:12]}
 
     def unit_keys(self, chunks: Sequence[Chunk]) -> list[bytes]:
         shaped_by = {**what_shapes_replies(self.describe()), "max_tokens": self._max_tokens}

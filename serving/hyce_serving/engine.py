@@ -18,8 +18,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from hyce_serving.errors import MissingPackage, ServingError
-
-DEVICES = ("auto", "cpu", "cuda")
+from hyce_serving.options import OWN
 
 # Set before vLLM is imported, each only where the user has not.
 _ENVIRONMENT = {
@@ -81,6 +80,14 @@ def start(path: str, device: str, options: Mapping[str, Any]) -> Any:
             ) from error
     _running.add(llm)
     return llm
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Raises as `start` does for an unknown option, and where vLLM does not import; starts no engine."""
+    _prepare("auto")
+    with _stdout_kept_clean(), _process_left_as_found(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        _check_options(options, *_import())
 
 
 def stop(llm: Any) -> None:
@@ -147,12 +154,13 @@ def _check_device(device: str) -> None:
 
 def _check_options(options: Mapping[str, Any], llm_class: Any, engine_args: Any) -> None:
     known = {field.name for field in dataclasses.fields(engine_args)} | set(inspect.signature(llm_class).parameters)
-    known -= {"self", "kwargs"}
+    # Of these names, one is the Generator's own argument, and two are none of anyone's.
+    known -= {"model", "self", "kwargs"}
     for name in options:
         if name in _REFUSED:
             raise ServingError(f"expected options of the engine alone, found {name!r}; chats to text is all it is for")
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
+            near = difflib.get_close_matches(name, {*known, *OWN}, n=1)
             advice = f"did you mean {near[0]!r}?" if near else "see the arguments of vllm.LLM"
             raise ServingError(f"expected an engine option of vLLM, found {name!r}; {advice}")
 

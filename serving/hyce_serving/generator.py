@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from hyce_serving import engine, fingerprint
+from hyce_serving import engine, fingerprint, options
 from hyce_serving import reasoning as reasoning_modes
 from hyce_serving.asking import Asking
 from hyce_serving.chat import ChatTokenizer
@@ -46,6 +46,7 @@ class Generator:
     def __init__(
         self,
         model: str,
+        /,
         *,
         max_model_len: int | None = None,
         seed: int = 0,
@@ -55,13 +56,8 @@ class Generator:
         reasoning_tokens: int = reasoning_modes.DEFAULT_TOKENS,
         **engine_options: Any,
     ) -> None:
-        if device not in engine.DEVICES:
-            raise ServingError(f"expected a device of {', '.join(engine.DEVICES)}, found {device!r}; choose one")
-        if temperature < 0:
-            raise ServingError(f"expected a temperature of at least 0, found {temperature}; 0 takes the likeliest")
-        if max_model_len is not None and max_model_len < 1:
-            raise ServingError(f"expected max_model_len of at least 1 token, found {max_model_len}; leave it out")
-        reasoning_modes.check(reasoning, reasoning_tokens)
+        own = (max_model_len, seed, temperature, device, reasoning, reasoning_tokens)
+        options.check_own(dict(zip(options.OWN, own, strict=True)))
         self.name = model
         self.path = llm_path(model, engine_options.get("revision"))
         self.device = device
@@ -109,7 +105,7 @@ class Generator:
         return len(self._chat.encode(messages))
 
     def describe(self) -> dict[str, str]:
-        """What would have to be the same for the same answers; needs no engine."""
+        """What would have to be the same for the same answers, options.CHANGES_NO_REPLY left out; needs no engine."""
         return {
             "model": self.name,
             "path": self.path,
@@ -120,7 +116,7 @@ class Generator:
             "temperature": str(self.temperature),
             **self._described_reasoning(),
             **self._identity,
-            **{f"option.{name}": str(value) for name, value in sorted(self._options.items())},
+            **{f"option.{name}": str(value) for name, value in sorted(self._options.items()) if _shapes_replies(name)},
         }
 
     def stream(self) -> Stream:
@@ -182,6 +178,20 @@ class Generator:
             ) from error
         known = [int(value) for name in _LENGTH_FIELDS if (value := getattr(config, name, None))]
         return min(known, default=_UNKNOWN_MODEL_LEN)
+
+
+def check_options(given: Mapping[str, Any]) -> None:
+    """Raises as a Generator with these options would, when it is made or when its engine starts: ServingError for a
+    value of its own that cannot be, and for a name that neither it nor vLLM knows; MissingPackage without vLLM.
+
+    Imports vLLM, which takes seconds; starts nothing and needs no model.
+    """
+    options.check_own(given)
+    engine.check_options({name: value for name, value in given.items() if name not in options.OWN})
+
+
+def _shapes_replies(name: str) -> bool:
+    return name not in options.CHANGES_NO_REPLY
 
 
 def _require_distinct(requests: Iterable[GenerationRequest]) -> None:

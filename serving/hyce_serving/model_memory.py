@@ -64,24 +64,26 @@ class ModelMemory:
 def model_memory(model: str, options: Mapping[str, Any] | None = None) -> ModelMemory:
     """The memory of an LLM, a folder or a Hub id, on each of its GPUs; no sizes for an id that is not on this machine.
 
-    options: of a Generator; of them max_model_len, tensor_parallel_size, quantization, dtype, kv_cache_dtype and
-    revision change its sizes. A value that vLLM will refuse changes nothing.
+    options: of a Generator; of them max_model_len, tensor_parallel_size, pipeline_parallel_size, quantization, dtype,
+    kv_cache_dtype and revision change its sizes. A value that vLLM will refuse changes nothing.
     Raises ModelNotFound where there is no such model, or its config.json cannot be read.
     """
     options = options or {}
-    asked = options["max_model_len"] if _is_count(options.get("max_model_len")) else None
-    gpus = options["tensor_parallel_size"] if _is_count(options.get("tensor_parallel_size")) else 1
+    asked = _count(options.get("max_model_len"))
+    shards, stages = (_count(options.get(f"{kind}_parallel_size")) or 1 for kind in ("tensor", "pipeline"))
+    gpus = shards * stages
     folder = Path(llm_path(model, options.get("revision")))
     if not folder.is_dir():
         unknown = "not on this machine yet, its sizes are known once it is downloaded"
         return ModelMemory(model, None, None, None, unknown, asked, gpus)
     config = _config(folder)
     text = _text_config(config)
-    weights, kv = _loaded_bytes(folder, config, options), kv_bytes_per_token(config, gpus, _kv_number_bytes(options))
+    weights = _loaded_bytes(folder, config, options)
+    kv = kv_bytes_per_token(config, shards, _kv_number_bytes(options), stages)
     lengths = [text[name] for name in _LENGTH_FIELDS if _is_count(text.get(name))]
     missing = ["no weights in its folder"] if weights is None else []
     missing += ["its config.json does not describe a KV cache of keys and values a layer"] if kv is None else []
-    part = None if weights is None else -(-weights // gpus)
+    part = None if weights is None else -(-_stage_bytes(weights, config, options, stages) // shards)
     return ModelMemory(model, part, kv, min(lengths, default=None), "; ".join(missing), asked, gpus)
 
 
@@ -97,14 +99,17 @@ def encoder_bytes(model: str) -> int | None:
     return _weight_bytes(folder) if folder.is_dir() else None
 
 
-def kv_bytes_per_token(config: Mapping[str, Any], gpus: int = 1, number_bytes: int = 2) -> int | None:
+def kv_bytes_per_token(
+    config: Mapping[str, Any], shards: int = 1, number_bytes: int = 2, stages: int = 1
+) -> int | None:
     """2 (key and value) · layers · KV heads · head size · number_bytes, from the contents of a config.json.
 
-    Each of several GPUs keeps its part of the heads, and where there are fewer heads than GPUs, one.
+    Of the heads each of the tensor-parallel shards keeps its part, and where there are fewer than shards, one; of the
+    layers the longest of the pipeline's stages counts, ceil(layers / stages).
     None for what keeps another state (latent attention, Mamba and hybrids, encoder-decoders) or lacks the numbers.
     """
     text = _text_config(config)
-    layers, heads, hidden = (next((text[name] for name in names if name in text), 0) for names in _NAMES.values())
+    layers, heads, hidden = (_named(text, what) for what in _NAMES)
     kv_heads, size = text.get("num_key_value_heads", heads) or heads, text.get("head_dim")
     if size is None and _is_count(hidden) and _is_count(heads):
         size = hidden // heads
@@ -114,7 +119,7 @@ def kv_bytes_per_token(config: Mapping[str, Any], gpus: int = 1, number_bytes: i
         return None
     if not all(map(_is_count, (layers, kv_heads, size))):
         return None
-    return 2 * int(layers) * -(-int(kv_heads) // gpus) * int(size or 0) * number_bytes
+    return 2 * _longest(int(layers), stages) * -(-int(kv_heads) // shards) * int(size or 0) * number_bytes
 
 
 def cpu_kv_cache_bytes() -> int:
@@ -151,8 +156,22 @@ def _text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
     return config
 
 
+def _named(text: Mapping[str, Any], what: str) -> Any:
+    """A size under whichever of its names the configuration has; 0 where it has none."""
+    return next((text[name] for name in _NAMES[what] if name in text), 0)
+
+
 def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+def _count(value: Any) -> int | None:
+    return int(value) if _is_count(value) else None
+
+
+def _longest(layers: int, stages: int) -> int:
+    """Layers of the longest stage: vLLM gives each as many, and what is left over one each to some."""
+    return -(-layers // stages)
 
 
 def _number_bytes(options: Mapping[str, Any]) -> int:
@@ -173,12 +192,33 @@ def _loaded_bytes(folder: Path, config: Mapping[str, Any], options: Mapping[str,
         return stored
     number = _number_bytes(options)
     loaded = stored * number // (4 if _is_float32(config, text) else 2)
-    rows, width = text.get("vocab_size", 0), text.get("hidden_size", 0)
-    if options.get("quantization") not in _ONLINE or not (_is_count(rows) and _is_count(width)):
+    kept = min(loaded, _tables(config) * _table_bytes(text, options))
+    if options.get("quantization") not in _ONLINE or not kept:
         return loaded
-    tables = 1 if config.get("tie_word_embeddings", text.get("tie_word_embeddings")) else 2
-    kept = min(loaded, tables * int(rows) * int(width) * number)
     return kept + math.ceil((loaded - kept) * _ONLINE_BITS / (8 * number))
+
+
+def _stage_bytes(weights: int, config: Mapping[str, Any], options: Mapping[str, Any], stages: int) -> int:
+    """Of the largest stage of a pipeline, from above: the longest one's layers, all as large as each other, and one
+    table of the vocabulary, which the first stage has to read tokens and the last to write them (one table or two).
+
+    A model that does not say how many layers and words it has counts as cut into equal parts.
+    """
+    text = _text_config(config)
+    layers, table = _count(_named(text, "layers")) or stages, _table_bytes(text, options)
+    body = max(0, weights - _tables(config) * table)
+    return weights if stages == 1 else min(weights, table + math.ceil(body * _longest(layers, stages) / layers))
+
+
+def _tables(config: Mapping[str, Any]) -> int:
+    """Tables of the vocabulary: one where what reads tokens also writes them."""
+    return 1 if config.get("tie_word_embeddings", _text_config(config).get("tie_word_embeddings")) else 2
+
+
+def _table_bytes(text: Mapping[str, Any], options: Mapping[str, Any]) -> int:
+    """Of one such table, which vLLM does not quantise; 0 where the configuration does not say its size."""
+    rows, width = _count(text.get("vocab_size")) or 0, _count(text.get("hidden_size")) or 0
+    return rows * width * _number_bytes(options)
 
 
 def _is_float32(config: Mapping[str, Any], text: Mapping[str, Any]) -> bool:
