@@ -59,14 +59,19 @@ class Dependence:
         readings: a document's, all of them.
         index: of spellings, made with the same `pieces`.
         """
-        found = Found(set(), set())
+        spellings, words = set[str](), set[str]()
         for reading in readings:
             pieces, lone = self.pieces.read(reading.text)
-            found.words.update(lone)
-            found.spellings.update(index.found(pieces))
+            words |= lone
+            spellings |= index.found(pieces)
         for text in self._other_names(readings):
-            found.spellings.update(index.found(self.pieces.of(text)))
-        return found._replace(unknown=self._is_unknown(readings))
+            spellings |= index.found(self.pieces.of(text))
+        return Found(spellings, words, self._is_unknown(readings))
+
+    def texts(self, readings: Sequence[Reading]) -> Iterator[str]:
+        """Texts in which each name of the document stands whole."""
+        yield from (reading.text for reading in readings)
+        yield from self._other_names(readings)
 
     def _other_names(self, readings: Sequence[Reading]) -> Iterator[str]:
         """Texts of which a name may be a part, though its pieces stand in no chunk side by side."""
@@ -80,7 +85,7 @@ class Dependence:
         # Where chunks overlap, markup may be masked in one and not in the other.
         if any(one.text != text[at : at + len(one.text)] for one, at in zip(readings, starts, strict=True)):
             yield text
-        if _CHANGED_WORD.search(text):
+        if not (text.isascii() and "'" not in text) and _CHANGED_WORD.search(text):
             words = word_pattern().findall(text)
             forms = plain_forms(words, guess_language(text))
             yield " ".join(forms[word] for word in words)

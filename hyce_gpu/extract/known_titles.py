@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, KeysView
 
 from hyce_gpu.extract.language import token_pattern
 from hyce_gpu.extract.mentions import MAX_NAME_WORDS, MONTHS, Mention, bare_title, title_name, title_tail
+from hyce_gpu.units import unit_key
 
 _MONTH_NAMES = frozenset(MONTHS.lower().split("|"))
 
@@ -40,6 +41,11 @@ class KnownTitles:
         """
         meant = self._names.get(spelling)
         return None if meant is None else (meant, spelling in self._unqualified)
+
+    def digest(self) -> str:
+        """Of all titles and words, in hexadecimal."""
+        meanings = [(spelling, self.meaning(spelling)) for spelling in sorted(self._names)]
+        return unit_key(meanings, sorted(self._common_words)).hex()
 
     def find(self, text: str) -> Iterator[Mention]:
         """The longest titles from left to right, side by side."""

@@ -109,11 +109,22 @@ class Pieces:
     def _cut(self, word: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         if len(self._words) >= _MOST_WORDS_KEPT:
             self._words.clear()
-        spans = [span for match in _piece_pattern().finditer(word) for span in self._spans(match)]
-        pieces = tuple(_folded(word[start:end]) for start, end in spans)
-        found = pieces, tuple(dict.fromkeys(_lone_words(word, spans)))
+        found = self._plain(word) or self._cut_anywhere(word)
         self._words[word] = found
         return found
+
+    def _plain(self, word: str) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+        """Most words of most texts: ASCII letters, with a mark at an end."""
+        core = word.strip(".,;:!?()")
+        if not core.isascii() or not core.isalpha() or core.lower() in self._splits:
+            return None
+        lower = core.lower()
+        return (lower,), (lower,) if core[0].isupper() and 2 < len(core) <= _LONGEST_LONE else ()
+
+    def _cut_anywhere(self, word: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        spans = [span for match in _piece_pattern().finditer(word) for span in self._spans(match)]
+        pieces = tuple(_folded(word[start:end]) for start, end in spans)
+        return pieces, tuple(dict.fromkeys(_lone_words(word, spans)))
 
     def _spans(self, match: re.Match[str]) -> list[tuple[int, int]]:
         start, end = match.span()

@@ -6,11 +6,11 @@ Works on some hundred chunks at a time, whole documents together. Knows nothing 
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
 import importlib.util
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain, groupby
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from hyce_gpu.errors import MissingBackendError
 from hyce_gpu.extract import Extracted
+from hyce_gpu.extract.corpus_change import CorpusChange
 from hyce_gpu.extract.dependence import Dependence, depends_on
 from hyce_gpu.extract.known_titles import KnownTitles
 from hyce_gpu.extract.language import guess_language, is_fragment, stop_words
@@ -72,7 +73,13 @@ class SpacyExtractor:
             raise MissingBackendError("the spacy extractor needs the package spacy: pip install spacy")
         self._pipelines: dict[str, Language | None] = {}
         self._corpus: tuple[Sequence[Chunk], KnownTitles] | None = None
-        self._digest: tuple[Sequence[Chunk], str] | None = None
+        self._change: CorpusChange | None = None
+
+    def within(self, change: CorpusChange) -> SpacyExtractor:
+        """An extractor to which the chunks it is given are whole documents of the corpus that `change` leads to."""
+        one = copy(self)
+        one._change, one._corpus = change, None
+        return one
 
     def describe(self) -> Mapping[str, str]:
         """The versions of spaCy and of the pipelines that are installed here, whichever the corpus needs."""
@@ -89,7 +96,7 @@ class SpacyExtractor:
         keys: list[bytes] = []
         for document in _documents(chunks):
             found = self.dependence.find(readings_of(document), index)
-            depends = self._digest_of(chunks) if found.unknown else depends_on(found, titles)
+            depends = titles.digest() if found.unknown else depends_on(found, titles)
             first = document[0].start
             texts = [[one.start - first, one.end - first, one.text] for one in document]
             whole = unit_key(shaped_by, document[0].title, texts, depends).hex()
@@ -103,19 +110,8 @@ class SpacyExtractor:
     def _known_titles(self, chunks: Sequence[Chunk]) -> KnownTitles:
         # A job asks for the keys of the same chunks that it then has extracted.
         if self._corpus is None or self._corpus[0] is not chunks:
-            lower = chain.from_iterable(LOWER_WORD.findall(chunk.text) for chunk in chunks)
-            titles = dict.fromkeys(chunk.title for chunk in chunks)
-            self._corpus = chunks, KnownTitles(titles, stop_words("en").union(lower))
+            self._corpus = chunks, self._change.known_titles(chunks) if self._change else _titles_of(chunks)
         return self._corpus[1]
-
-    def _digest_of(self, chunks: Sequence[Chunk]) -> str:
-        """Of all that any document may depend on."""
-        if self._digest is None or self._digest[0] is not chunks:
-            corpus = hashlib.sha256()
-            for chunk in chunks:
-                corpus.update(unit_key(chunk.order, chunk.title, chunk.text))
-            self._digest = chunks, corpus.hexdigest()
-        return self._digest[1]
 
     def extract(self, chunks: Sequence[Chunk], wanted: Sequence[int]) -> Iterator[Extracted]:
         """The records, in order; names are resolved within each document (see `DocumentNames`)."""
@@ -147,6 +143,11 @@ class SpacyExtractor:
         if language not in self._pipelines:
             self._pipelines[language] = load_pipeline(language) if language else None
         return self._pipelines[language]
+
+
+def _titles_of(chunks: Sequence[Chunk]) -> KnownTitles:
+    lower = chain.from_iterable(LOWER_WORD.findall(chunk.text) for chunk in chunks)
+    return KnownTitles(dict.fromkeys(chunk.title for chunk in chunks), stop_words("en").union(lower))
 
 
 def _documents(chunks: Sequence[Chunk]) -> Iterator[list[Chunk]]:
