@@ -20,7 +20,7 @@ from hyce_gpu.extract.dependence import Dependence
 from hyce_gpu.extract.known_titles import KnownTitles, spellings
 from hyce_gpu.extract.language import stop_words
 from hyce_gpu.extract.mentions import LOWER_WORD
-from hyce_gpu.extract.pieces import TitleIndex
+from hyce_gpu.extract.pieces import TitleIndex, small
 from hyce_gpu.extract.readings import readings_of
 from hyce_gpu.schema import Chunk
 
@@ -103,10 +103,12 @@ class CorpusChange:
         for _, document in groupby(chunks, key=attrgetter("doc_id")):
             for text in self._dependence.texts(readings_of(list(document))):
                 found, lone = self._dependence.pieces.read(text)
-                pieces.update(found)
+                pieces.update(map(small, found))
                 asked.update(lone)
         cut = self._dependence.pieces.of
-        return asked.union(word.lower() for word in _single_words(self._titles) if pieces.issuperset(cut(word)))
+        return asked.union(
+            word.lower() for word in _single_words(self._titles) if pieces.issuperset(map(small, cut(word)))
+        )
 
     def _changed_words(self) -> set[str]:
         """Lower-case words that the old corpus had and the new one has not, or the other way round."""

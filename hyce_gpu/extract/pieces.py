@@ -85,7 +85,7 @@ class Pieces:
         self._words: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
 
     def of(self, text: str) -> list[str]:
-        """The pieces, case-folded and without combining marks, in the text's order.
+        """The pieces, without combining marks, in the text's order.
 
         Pieces of a part of a text are a part of the text's pieces, if it begins and ends where a name may.
         """
@@ -118,12 +118,11 @@ class Pieces:
         core = word.strip(".,;:!?()")
         if not core.isascii() or not core.isalpha() or core.lower() in self._splits:
             return None
-        lower = core.lower()
-        return (lower,), (lower,) if core[0].isupper() and 2 < len(core) <= _LONGEST_LONE else ()
+        return (core,), (core.lower(),) if core[0].isupper() and 2 < len(core) <= _LONGEST_LONE else ()
 
     def _cut_anywhere(self, word: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         spans = [span for match in _piece_pattern().finditer(word) for span in self._spans(match)]
-        pieces = tuple(_folded(word[start:end]) for start, end in spans)
+        pieces = tuple(_without_marks(word[start:end]) for start, end in spans)
         return pieces, tuple(dict.fromkeys(_lone_words(word, spans)))
 
     def _spans(self, match: re.Match[str]) -> list[tuple[int, int]]:
@@ -136,8 +135,14 @@ class Pieces:
         return list(itertools.pairwise(bounds))
 
 
-def _folded(piece: str) -> str:
-    return piece.casefold() if piece.isascii() else _marks_pattern().sub("", piece.casefold())
+def _without_marks(piece: str) -> str:
+    return piece if piece.isascii() else _marks_pattern().sub("", piece)
+
+
+def small(piece: str) -> str:
+    """In lower case, alike whatever stands beside it."""
+    # A sigma's form hangs on what follows it in the text.
+    return piece.lower() if piece.isascii() else _without_marks(piece.lower()).replace("ς", "σ")
 
 
 def _lone_words(word: str, spans: Sequence[tuple[int, int]]) -> Iterable[str]:
@@ -152,25 +157,42 @@ def _lone_words(word: str, spans: Sequence[tuple[int, int]]) -> Iterable[str]:
 
 
 class TitleIndex:
-    """Finds in a text's pieces all titles whose pieces stand there side by side."""
+    """Finds in a text's pieces all titles whose pieces stand there side by side.
+
+    As they are written, or with a small letter first (see `known_titles.spellings`); one in small letters also where
+    the text has capitals, since recurring words become terms in lower case.
+    """
 
     def __init__(self, spellings: Iterable[str], pieces: Pieces) -> None:
-        self._root: dict[str, Any] = {}
+        self._written: dict[str, Any] = {}
+        self._lower: dict[str, Any] = {}
         for spelling in spellings:
-            node = self._root
-            for piece in pieces.of(spelling):
-                node = node.setdefault(piece, {})
-            if node is not self._root:
-                node.setdefault(_ENDS, []).append(spelling)
+            for written in {spelling, spelling[:1].lower() + spelling[1:]}:
+                _add(self._written, pieces.of(written), spelling)
+            if spelling == spelling.lower():
+                _add(self._lower, map(small, pieces.of(spelling)), spelling)
 
     def found(self, pieces: Sequence[str]) -> set[str]:
-        found: set[str] = set()
-        root, end = self._root, len(pieces)
-        for i in [i for i, piece in enumerate(pieces) if piece in root]:
-            node = root[pieces[i]]
-            while node is not None:
-                i += 1
-                if _ENDS in node:
-                    found.update(node[_ENDS])
-                node = node.get(pieces[i]) if i < end else None
-        return found
+        found = _found(self._written, pieces)
+        return found | _found(self._lower, list(map(small, pieces))) if self._lower else found
+
+
+def _add(root: dict[str, Any], pieces: Iterable[str], spelling: str) -> None:
+    node = root
+    for piece in pieces:
+        node = node.setdefault(piece, {})
+    if node is not root:
+        node.setdefault(_ENDS, []).append(spelling)
+
+
+def _found(root: dict[str, Any], pieces: Sequence[str]) -> set[str]:
+    found: set[str] = set()
+    end = len(pieces)
+    for i in [i for i, piece in enumerate(pieces) if piece in root]:
+        node = root[pieces[i]]
+        while node is not None:
+            i += 1
+            if _ENDS in node:
+                found.update(node[_ENDS])
+            node = node.get(pieces[i]) if i < end else None
+    return found
