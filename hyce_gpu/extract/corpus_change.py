@@ -91,24 +91,30 @@ class CorpusChange:
 
     def known_titles(self, chunks: Sequence[Chunk]) -> KnownTitles:
         """What says what is a name in `chunks`, whole documents of the new corpus; of other texts it does not tell."""
-        asked = self._words_asked_for(chunks)
-        common = (asked & self._came) | self._found_staying(asked - self._came) | stop_words("en")
-        return KnownTitles(self._titles, common)
-
-    def _words_asked_for(self, chunks: Sequence[Chunk]) -> set[str]:
-        """Words of which it may matter, for `chunks`, whether the corpus has them in lower case."""
         if not self._dependence.knows_all:
-            return self._came | _words_of(text.as_py() for text in self._old.texts)
-        pieces, asked = set[str](), set[str]()
+            titles, asked = self._titles, self._came | _words_of(text.as_py() for text in self._old.texts)
+        else:
+            titles, asked = self._asked_for(chunks)
+        common = (asked & self._came) | self._found_staying(asked - self._came) | stop_words("en")
+        return KnownTitles(titles, common)
+
+    def _asked_for(self, chunks: Sequence[Chunk]) -> tuple[list[str], set[str]]:
+        """Titles that may be found in `chunks`, and words of which it may matter whether the corpus has them."""
+        cut = self._dependence.pieces
+        pieces, words = set[str](), set[str]()
         for _, document in groupby(chunks, key=attrgetter("doc_id")):
             for text in self._dependence.texts(readings_of(list(document))):
-                found, lone = self._dependence.pieces.read(text)
+                found, lone = cut.read(text)
                 pieces.update(map(small, found))
-                asked.update(lone)
-        cut = self._dependence.pieces.of
-        return asked.union(
-            word.lower() for word in _single_words(self._titles) if pieces.issuperset(map(small, cut(word)))
-        )
+                words.update(lone)
+
+        def begins_in_them(title: str) -> bool:
+            # The first piece spares most titles the rest.
+            return next((small(found[0]) in pieces for word in title.split() if (found := cut.of(word))), False)
+
+        titles = [title for title in self._titles if begins_in_them(title)]
+        words.update(word.lower() for word in _single_words(titles) if pieces.issuperset(map(small, cut.of(word))))
+        return titles, words
 
     def _changed_words(self) -> set[str]:
         """Lower-case words that the old corpus had and the new one has not, or the other way round."""
