@@ -31,6 +31,17 @@ def rows_with_names(texts: pa.ChunkedArray, names: Iterable[str]) -> np.ndarray:
     return _rows(texts, {_any_case(token) for token in longest - {""}}, "(?:", ")", ignore_case=True)
 
 
+def rows_made_of(titles: pa.ChunkedArray, pieces: Iterable[str]) -> np.ndarray:
+    """Rows of which the name without its qualifier may have no other pieces than these. [rows found] int64"""
+    pattern = "|".join(sorted(piece for piece in pieces if piece.isascii() and piece.isalnum()))
+    if len(pattern) > _PATTERN:
+        return np.arange(len(titles))
+    # As far as it is ASCII, and up to what may begin a qualifier or a file's ending.
+    made = rf"^[^0-9A-Za-z]*(?:(?:{pattern})[^0-9A-Za-z]*)*(?:$|[(,.]|[^\x00-\x7f])"
+    found: np.ndarray = np.flatnonzero(pc.match_substring_regex(titles, made, ignore_case=True).to_numpy())
+    return found
+
+
 def _any_case(token: str) -> str:
     # Rules write the Arabic article in place of what it is contracted to (see `language.plain_forms`).
     token = token[2:] if token.startswith("ال") and len(token) > 2 else token

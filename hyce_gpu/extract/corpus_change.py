@@ -15,11 +15,11 @@ from operator import attrgetter
 import numpy as np
 import pyarrow as pa
 
-from hyce_gpu.extract.columns import rows_with_names, rows_with_words
+from hyce_gpu.extract.columns import rows_made_of, rows_with_names, rows_with_words
 from hyce_gpu.extract.dependence import Dependence
 from hyce_gpu.extract.known_titles import KnownTitles, spellings
 from hyce_gpu.extract.language import stop_words
-from hyce_gpu.extract.mentions import LOWER_WORD
+from hyce_gpu.extract.mentions import LOWER_WORD, bare_title, title_name
 from hyce_gpu.extract.pieces import TitleIndex, small
 from hyce_gpu.extract.readings import readings_of
 from hyce_gpu.schema import Chunk
@@ -108,11 +108,9 @@ class CorpusChange:
                 pieces.update(map(small, found))
                 words.update(lone)
 
-        def begins_in_them(title: str) -> bool:
-            # The first piece spares most titles the rest.
-            return next((small(found[0]) in pieces for word in title.split() if (found := cut.of(word))), False)
-
-        titles = [title for title in self._titles if begins_in_them(title)]
+        column = pa.chunked_array([pa.array(self._titles, pa.string())])
+        near = [self._titles[row] for row in rows_made_of(column, pieces)]
+        titles = [one for one in near if pieces.issuperset(map(small, cut.of(bare_title(title_name(one)))))]
         words.update(word.lower() for word in _single_words(titles) if pieces.issuperset(map(small, cut.of(word))))
         return titles, words
 
