@@ -36,8 +36,8 @@ def rows_made_of(titles: pa.ChunkedArray, pieces: Iterable[str]) -> np.ndarray:
     pattern = "|".join(sorted(piece for piece in pieces if piece.isascii() and piece.isalnum()))
     if len(pattern) > _PATTERN:
         return np.arange(len(titles))
-    # As far as it is ASCII, and up to what may begin a qualifier or a file's ending.
-    made = rf"^[^0-9A-Za-z]*(?:(?:{pattern})[^0-9A-Za-z]*)*(?:$|[(,.]|[^\x00-\x7f])"
+    # Up to what may begin a qualifier or a file's ending; all that is not ASCII passes.
+    made = rf"^[^0-9A-Za-z]*(?:(?:{pattern})[^0-9A-Za-z]*)*(?:$|[(,.])|[^\x00-\x7f]"
     found: np.ndarray = np.flatnonzero(pc.match_substring_regex(titles, made, ignore_case=True).to_numpy())
     return found
 
