@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from hyce_gpu.extract import pipelines
+from hyce_gpu.extract.columns import rows_with_names
 from hyce_gpu.extract.corpus_change import CorpusChange, Standing
 from hyce_gpu.extract.spacy_extractor import SpacyExtractor
 from hyce_gpu.schema import Chunk, ExtractionRecord
@@ -166,3 +167,13 @@ def test_random_changes_by_rule_alone(seed: int, monkeypatch: pytest.MonkeyPatch
     draw, extractor = random.Random(seed), SpacyExtractor()
     taken = sum(check(*random_change(draw), extractor) for _ in range(60))
     assert taken
+
+
+def test_one_pattern_over_a_column_finds_whatever_lower_case_makes_alike() -> None:
+    """RE2's letters against Python's: a row that is passed over is not looked at again."""
+    for code in range(0x20, 0x20000):
+        char = chr(code)
+        if char.isalpha() and char.lower() != char:
+            column = pa.chunked_array([pa.array([f"x {char}bc"])])
+            assert rows_with_names(column, [f"{char.lower()}bc"]).tolist() == [0], hex(code)
+            assert rows_with_names(pa.chunked_array([pa.array([f"x {char.lower()}bc"])]), [f"{char}bc"]).tolist() == [0]
