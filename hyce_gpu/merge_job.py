@@ -56,10 +56,11 @@ def merge_stores(roots: Sequence[Path], out: Path, encoder: str | None = None, d
         accounts = Accounts()
         described = _described(stores)
         if described["name"] == "spacy":
-            # What it takes for a name depends on the titles and words of the whole corpus.
+            # What it takes for a name depends on the titles and words of all stores.
             with accounts.stage("extract") as account, FinishedUnits(extractions_file(out / CACHE)) as units:
                 extractor = SpacyExtractor()
-                records = extract_chunks(chunks, extractor, units, account)
+                known = _still_true(stores, chunks, extractor)
+                records = extract_chunks(chunks, extractor, units, account, known)
                 described = {"name": extractor.name, **extractor.describe()}
         ledger = Ledger()
         ledger.entries = [one for root in roots for one in Ledger.read(root / LEDGER) if one.stage == "read"]
@@ -87,6 +88,21 @@ def _gathered(stores: Sequence[Store]) -> tuple[list[Document], list[Chunk], lis
                 chunks.append(chunk)
                 records.append(record)
     return list(documents.values()), chunks, records
+
+
+def _still_true(
+    stores: Sequence[Store], chunks: Sequence[Chunk], extractor: SpacyExtractor
+) -> dict[int, ExtractionRecord]:
+    """The records that the stores have and that reading all of `chunks` would give, by position in `chunks`."""
+    found: dict[tuple[str, bytes], ExtractionRecord] = {}
+    for store in stores:
+        if store.manifest["extractor"] == {"name": extractor.name, **extractor.describe()}:
+            own = store.chunks()
+            for chunk, key, record in zip(own, extractor.unit_keys(own), store.records(), strict=True):
+                found[chunk.id, key] = record
+    keys = zip(chunks, extractor.unit_keys(chunks), strict=True)
+    asked = ((place, found.get((chunk.id, key))) for place, (chunk, key) in enumerate(keys))
+    return {place: record for place, record in asked if record is not None and record.status == "ok"}
 
 
 def _described(stores: Sequence[Store]) -> dict[str, Any]:

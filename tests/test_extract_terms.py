@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hyce_gpu.extract import language, mentions
-from hyce_gpu.extract.mentions import DocumentNames, KnownTitles, Mention
+from hyce_gpu.extract.known_titles import KnownTitles
+from hyce_gpu.extract.mentions import DocumentNames, Mention
 from hyce_gpu.extract.terms import MAX_TERMS_PER_SENTENCE, find_terms, years
 
 

@@ -26,14 +26,23 @@ def test_a_record_is_the_same_when_only_some_are_wanted() -> None:
     assert [(one.position, one.record) for one in found] == [(0, every[0]), (2, every[2])]
 
 
-def test_a_unit_is_known_by_the_texts_of_the_whole_corpus_and_not_by_ids() -> None:
+def test_a_unit_is_known_by_its_document_and_by_the_titles_and_words_that_matter_to_it() -> None:
     chunks = [chunk("Vienna lies in Austria.", "Vienna", "a"), chunk("Mozart lived there.", "Mozart", "b")]
     keys = EXTRACTOR.unit_keys(chunks)
     assert len(set(keys)) == 2
     assert EXTRACTOR.unit_keys([replace(one, doc_id=one.doc_id + "x", id=one.id + "x") for one in chunks]) == keys
-    # A title elsewhere says what is a name here.
-    changed = EXTRACTOR.unit_keys([chunks[0], replace(chunks[1], title="Austria")])
-    assert not set(changed) & set(keys)
+    # A title elsewhere says what is a name here, and so does a word that is written in lower case elsewhere.
+    more = [*chunks, chunk("It is a country.", "Austria", "c")]
+    assert EXTRACTOR.unit_keys(more)[0] != keys[0]
+    assert EXTRACTOR.unit_keys(more)[1] == keys[1]
+    more = [*chunks, chunk("He heard mozart.", "Salzburg", "c")]
+    assert EXTRACTOR.unit_keys(more)[0] == keys[0]
+    assert EXTRACTOR.unit_keys(more)[1] != keys[1]
+
+
+def test_a_unit_is_known_by_all_chunks_of_its_document() -> None:
+    first, second = chunk("Obama was born.", "Lives", "a"), chunk("Barack Obama met Merkel.", "Lives", "a", order=1)
+    assert EXTRACTOR.unit_keys([first, second])[0] != EXTRACTOR.unit_keys([first])[0]
 
 
 def test_a_unit_is_known_by_its_text_and_by_what_shapes_the_reply() -> None:

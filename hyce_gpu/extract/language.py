@@ -30,6 +30,7 @@ _ONLY = {
     "ARMENIAN": "hy", "BENGALI": "bn", "TAMIL": "ta", "TELUGU": "te", "GUJARATI": "gu", "KANNADA": "kn",
     "MALAYALAM": "ml", "SINHALA": "si", "ETHIOPIC": "am",
 }  # fmt: skip
+LANGUAGES = tuple(dict.fromkeys([*(code for codes in _RIVALS.values() for code in codes), *_ONLY.values()]))
 # What the first word of a character's Unicode name does not say.
 _SCRIPT_OF_PREFIX = {
     "IDEOGRAPHIC": "CJK",
@@ -91,7 +92,7 @@ def script_of(char: str) -> str:
 
 
 @lru_cache(maxsize=1)
-def _marks() -> str:
+def combining_marks() -> str:
     """The combining marks of the living scripts, for a character class: `\\w` leaves them out."""
     return "".join(chr(code) for code in range(0x300, 0xFE30) if unicodedata.category(chr(code))[0] == "M")
 
@@ -99,20 +100,22 @@ def _marks() -> str:
 @lru_cache(maxsize=1)
 def token_pattern() -> re.Pattern[str]:
     """Runs of letters and digits of any script, with their marks."""
-    return re.compile(rf"(?:\w[{_marks()}\u200c\u200d]*)+")
+    return re.compile(rf"(?:\w[{combining_marks()}\u200c\u200d]*)+")
 
 
 @lru_cache(maxsize=1)
 def word_pattern() -> re.Pattern[str]:
     """Runs of spaced letters with their marks and joiners; inner apostrophes and hyphens belong to the word."""
     letter = rf"[^\W_{HAN}{UNSPACED}\u3041-\u30ff]"
-    return re.compile(rf"{letter}[{_marks()}\u200c\u200d]*(?:['’&‑-]?(?:{letter}[{_marks()}\u200c\u200d]*))*")
+    return re.compile(
+        rf"{letter}[{combining_marks()}\u200c\u200d]*(?:['’&‑-]?(?:{letter}[{combining_marks()}\u200c\u200d]*))*"
+    )
 
 
 @lru_cache(maxsize=1)
 def cluster_pattern() -> re.Pattern[str]:
     """A letter of an unspaced script with its marks; Thai and Lao write some vowels before their consonant."""
-    follow = rf"[{_marks()}\u0e30\u0e32\u0e33\u0e45\u0eb0\u0eb2\u0eb3]*"
+    follow = rf"[{combining_marks()}\u0e30\u0e32\u0e33\u0e45\u0eb0\u0eb2\u0eb3]*"
     return re.compile(rf"[\u0e40-\u0e44\u0ec0-\u0ec4]?[{UNSPACED}]{follow}")
 
 

