@@ -72,7 +72,7 @@ def _topic(text: str) -> str:
 
 
 def write_corpus(folder: Path, hyperedges: int) -> None:
-    """corpus.jsonl, records.jsonl and, for the addition, more.jsonl with one document."""
+    """corpus.jsonl and records.jsonl."""
     rng = np.random.default_rng(1)
     count = max(1, hyperedges // EDGES_A_DOCUMENT)
     with (folder / "corpus.jsonl").open("w") as corpus, (folder / "records.jsonl").open("w") as records:
@@ -80,9 +80,6 @@ def write_corpus(folder: Path, hyperedges: int) -> None:
             document, record = _document(rng, number, count)
             corpus.write(json.dumps(document) + "\n")
             records.write(json.dumps(record) + "\n")
-    document, record = _document(rng, count, count)
-    (folder / "more.jsonl").write_text(json.dumps(document) + "\n")
-    (folder / "more_records.jsonl").write_text(json.dumps(record) + "\n")
 
 
 def _document(rng: np.random.Generator, number: int, count: int) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -144,8 +141,12 @@ def ask(folder: Path) -> None:
 
 def add(folder: Path) -> None:
     from hyce_gpu import update_job
+    from hyce_gpu.store import Store
 
-    record = json.loads((folder / "more_records.jsonl").read_text())
+    # Another one each time.
+    count = Store.open(folder / "store").counts["documents"]
+    document, record = _document(np.random.default_rng(count), count, count)
+    (folder / "more.jsonl").write_text(json.dumps(document) + "\n")
     # The encoder and the extractor are what this is not to measure.
     update_job.Encoder = lambda *_, **__: TopicEncoder()  # type: ignore[attr-defined, assignment]
     update_job.extractor_of = lambda *_: _Recorded(record)  # type: ignore[attr-defined, assignment]

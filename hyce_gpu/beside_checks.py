@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from hyce_gpu.indexing import LEDGER, extractions_file
+from hyce_gpu.indexing import extractions_file
 from hyce_gpu.ledger import LedgerEntry
-from hyce_gpu.store_files import CACHE
+from hyce_gpu.store_files import CACHE, LEDGER
 from hyce_gpu.store_parts import Problem
 from hyce_gpu.unit_checks import damage
 

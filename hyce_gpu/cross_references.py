@@ -18,11 +18,10 @@ from hyce_gpu import tables
 from hyce_gpu.decisions import Verdicts, decision
 from hyce_gpu.errors import InputError
 from hyce_gpu.progress import progress
-from hyce_gpu.store_parts import ARRAYS, OPTIONAL, SCHEMAS, Check, Parts, Problem, guarded, read_parts
+from hyce_gpu.store_parts import ARRAYS, INDEXED, OPTIONAL, SCHEMAS, Check, Parts, Problem, guarded, read_parts
 from hyce_gpu.table_files import table_file
-from hyce_gpu.vector_index import FLAT_UP_TO, VectorIndex
+from hyce_gpu.vector_index import FLAT_UP_TO, Since, VectorIndex
 
-INDEXED = {"entities": "entity_vectors", "hyperedges": "hyperedge_vectors", "passages": "chunk_vectors"}
 # How far the length of a unit vector may be from 1: float32 gives 1e-7, half precision 1e-3.
 _NORM_TOLERANCE = 1e-3
 # How much less similar than itself the best row may be that an index finds for a row: the second one is for 8 bits a
@@ -61,21 +60,25 @@ def _with_file(problem: Problem, generation: Path) -> Problem:
 def _counts(parts: Parts) -> Iterator[Problem]:
     """The manifest's counts. Names are counts, values are the part that is counted and how many it holds."""
     found = {name: table.num_rows for name, table in parts.table.items()}
-    found["alias_merges"] = pc.sum(pc.not_equal(parts.table["merges"]["alias"], "")).as_py() or 0
+    found["alias_merges"] = tables.count_alias_merges(parts.table["merges"])
     del found["merges"]
-    # Not every store has decisions, so no manifest counts them.
-    found.pop("decisions", None)
+    # Not every store has these, so no manifest counts them.
+    for name in OPTIONAL:
+        found.pop(name, None)
     found["incidences"] = len(parts.array["member"])
     found["relations"] = int(pc.sum(pc.list_value_length(parts.table["hyperedges"]["relations"])).as_py() or 0)
-    found["bare_chunks"] = len(parts.array["passage"]) - found["hyperedges"]
+    # Its table has a row for each chunk without hyperedges as well.
+    found["bare_chunks"] = int(np.count_nonzero(np.diff(parts.array["member_pointer"]) == 0))
+    found["hyperedges"] -= found["bare_chunks"]
     for name, number in found.items():
         if parts.counts.get(name) != number:
             yield Problem("manifest.json", f"{number:,} {name}, as the files have", f"{parts.counts.get(name)}")
 
 
 def _lengths(parts: Parts) -> Iterator[Problem]:
-    rows = len(parts.array["passage"])
+    rows = parts.table["hyperedges"].num_rows
     expected = {
+        "passage": rows,
         "member_pointer": rows + 1, "term_pointer": rows + 1, "hyperedge_vectors": rows,
         "subject": parts.table["chunks"].num_rows, "chunk_vectors": parts.table["chunks"].num_rows,
         "entity_vectors": parts.table["entities"].num_rows, "term_count": len(parts.array["term"]),
@@ -114,15 +117,14 @@ def _all_hold(part: str, expected: str, holds: np.ndarray | Sequence[bool]) -> I
 
 
 def _rows(parts: Parts) -> Iterator[Problem]:
-    """Rows are hyperedges with two entities or more, then chunks without entities, ascending."""
-    edges, passage = parts.table["hyperedges"].num_rows, parts.array["passage"]
+    """Rows are hyperedges with two entities or more, and chunks without entities, ascending."""
+    passage = parts.array["passage"]
     yield from _inside("passage.npy", passage, 0, parts.table["chunks"].num_rows)
     yield from _inside("subject.npy", parts.array["subject"], -1, parts.table["entities"].num_rows)
     yield from _all_hold("term_count.npy", "numbers above 0", parts.array["term_count"] > 0)
     members = np.diff(parts.array["member_pointer"])
-    yield from _all_hold("member_pointer.npy", "two entities or more a hyperedge", members[:edges] >= 2)
-    yield from _all_hold("member_pointer.npy", "no entity in a chunk without hyperedges", members[edges:] == 0)
-    yield from _all_hold("passage.npy", "ascending chunks without hyperedges", np.diff(passage[edges:]) > 0)
+    yield from _all_hold("member_pointer.npy", "two entities or more a hyperedge, or none", members != 1)
+    yield from _all_hold("passage.npy", "ascending chunks without hyperedges", np.diff(passage[members == 0]) > 0)
 
 
 def _names(parts: Parts) -> Iterator[Problem]:
@@ -224,7 +226,8 @@ def _index(name: str) -> Check:
 
     def check(parts: Parts) -> Iterator[Problem]:
         vectors = parts.array[INDEXED[name]]
-        index = VectorIndex.open(parts.generation / part, vectors, "cpu")
+        since = Since.of(parts.generation / f"{INDEXED[name]}.npy")
+        index = VectorIndex.open(parts.generation / part, vectors, "cpu", since)
         asked = np.unique(np.linspace(0, max(len(vectors) - 1, 0), min(_SEARCHES, len(vectors)), dtype=np.int64))
         rows = np.asarray(vectors[asked], dtype=np.float32)
         # What FAISS itself finds: equal rows may stand for each other.
@@ -258,8 +261,8 @@ def _records(parts: Parts) -> Iterator[Problem]:
 
 _EVERY_NUMBER = ("member_pointer", "member", "passage", "subject", "term_pointer", "term", "term_count")
 _CHECKS: tuple[tuple[str, tuple[str, ...], Check], ...] = (
-    ("manifest.json", (*SCHEMAS, "member", "passage"), _counts),
-    ("manifest.json", (*ARRAYS, "chunks", "entities"), _lengths),
+    ("manifest.json", (*SCHEMAS, "member_pointer", "member"), _counts),
+    ("manifest.json", (*ARRAYS, "hyperedges", "chunks", "entities"), _lengths),
     ("member.npy", ("member_pointer", "member", "entities"),
      _pointers("member_pointer", "member", lambda parts: parts.table["entities"].num_rows)),
     ("term.npy", ("term_pointer", "term", "terms"),

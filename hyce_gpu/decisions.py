@@ -64,6 +64,15 @@ class Verdicts:
         """The name that stands for all that are the same as the canonical `name`."""
         return self._class.get(name, name)
 
+    def same_as(self, name: str) -> set[str]:
+        """All names that are the same as the canonical `name`, itself too."""
+        found, waiting = {name}, [name]
+        while waiting:
+            new = set(self._same.get(waiting.pop(), ())) - found
+            found |= new
+            waiting += new
+        return found
+
     def are_apart(self, left: Sequence[str], right: Sequence[str]) -> bool:
         """Whether any canonical name of `left` is apart from any of `right`."""
         if not self._apart:

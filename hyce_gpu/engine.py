@@ -50,7 +50,6 @@ class Engine:
         self._index, self._indexes = store.entity_index(device), store.indexes(device)
         self._names = store.entity_names()
         self._linker = NameLinker(*store.names_and_aliases())
-        self._num_hyperedges = store.counts["hyperedges"]
         self._vocabulary = store.vocabulary()
         self._bare = store.bare_chunks()
         self._bare_vectors = store.chunk_vectors()[self._bare]
@@ -186,11 +185,11 @@ class Engine:
         self, rank: int, role: str, hyperedge: int, score: float, terms: Mapping[str, float]
     ) -> EvidencePath:
         """A hyperedge with its texts; for the row of a chunk that gave no hyperedge, the chunk, in the role "text"."""
-        if hyperedge >= self._num_hyperedges:
-            return replace(self._text(hyperedge - self._num_hyperedges, score), rank=rank, terms=terms)
-        row = self.store.hyperedge(hyperedge)
         pointer = self._hypergraph.member_pointer
         members = self._hypergraph.member[pointer[hyperedge] : pointer[hyperedge + 1]].tolist()
+        if not members:
+            return replace(self._text(self.store.array("passage")[hyperedge], score), rank=rank, terms=terms)
+        row = self.store.hyperedge(hyperedge)
         names = tuple(self._names[entity] for entity in members)
         return EvidencePath(
             rank, role, score, terms, row["confidence"], names, row["segment"], relations_of(row), sources_of(row),
@@ -214,7 +213,7 @@ class Engine:
         order = np.argsort(-score.astype(np.float32), axis=1, kind="stable")
         return [
             [
-                self._text(place, score[row, place])
+                self._text(self._bare[place], score[row, place])
                 for place in order[row][: self.config.context_segments - len(one.paths)]
             ]
             if len(one.paths) < self.config.context_segments
@@ -222,8 +221,8 @@ class Engine:
             for row, one in enumerate(found)
         ]
 
-    def _text(self, place: int, score: float) -> EvidencePath:
-        source, text = self.store.chunk(int(self._bare[place]))
+    def _text(self, chunk: int, score: float) -> EvidencePath:
+        source, text = self.store.chunk(int(chunk))
         return EvidencePath(0, "text", float(score), {"similarity": float(score)}, 0.0, (), text, (), (source,))
 
     def titles(self, paths: Sequence[EvidencePath]) -> dict[str, str]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -20,18 +19,16 @@ from hyce_gpu.extract import Extractor
 from hyce_gpu.extract.records import read_records
 from hyce_gpu.extract_job import extract_chunks
 from hyce_gpu.ledger import Ledger
-from hyce_gpu.merge import Merged, merge, representation
+from hyce_gpu.merge import Hyperedge, Merged, merge, representation
 from hyce_gpu.progress import Advance, progress, say
-from hyce_gpu.provenance import provenance, titled
+from hyce_gpu.provenance import provenance, row_text, titled
 from hyce_gpu.readers import read_corpus
 from hyce_gpu.schema import Chunk, Document, ExtractionRecord
 from hyce_gpu.store import Store
 from hyce_gpu.store_decisions import decisions_in, decisions_left
-from hyce_gpu.store_files import CACHE, StoreWriter, writing
+from hyce_gpu.store_files import CACHE, LEDGER, StoreWriter, writing
 from hyce_gpu.store_write import Contents, write_store
 from hyce_gpu.units import FinishedUnits, unit_key
-
-LEDGER = "ledger.jsonl"
 
 
 @dataclass(frozen=True)
@@ -151,25 +148,27 @@ def build(
         account.units = len(merged.hyperedges)
     with accounts.stage("embed") as account:
         contents = _embed(extraction, merged, encoder, known or KnownVectors({}), account)
-    if not merged.hyperedges:
-        reason = "no hyperedge was found: questions can only be answered from similar text"
-        ledger.set_aside("merge", str(writer.root), reason)
     manifest = {
-        "corpus": _checksum(extraction.documents), "encoder": identity(encoder),
+        "corpus": chained(extraction.documents), "encoder": identity(encoder),
         "extractor": dict(extraction.described), "config": dict(config),
     }  # fmt: skip
     with accounts.stage("write"):
-        write_store(writer, contents, manifest, accounts)
-    ledger.write(writer.root / LEDGER)
-    return IndexReport(Store.open(writer.root).counts, accounts.seconds, ledger)
+        warn_without_hyperedges(len(merged.hyperedges), writer.root, ledger)
+        counts = write_store(writer, contents, manifest, accounts, ledger)
+    return IndexReport(counts, accounts.seconds, ledger)
 
 
-def _checksum(documents: Sequence[Document]) -> str:
-    """The SHA-256 of what was indexed: ids, titles and texts, in order."""
-    found = hashlib.sha256()
+def warn_without_hyperedges(count: int, root: Path, ledger: Ledger) -> None:
+    if count == 0:
+        reason = "no hyperedge was found: questions can only be answered from similar text"
+        ledger.set_aside("merge", str(root), reason)
+
+
+def chained(documents: Iterable[Document], before: str = "") -> str:
+    """A checksum of what was indexed: ids, titles and texts, in order; `before`: that of the documents before."""
     for document in documents:
-        found.update(unit_key(document.id, document.title, document.text))
-    return found.hexdigest()
+        before = unit_key(before, document.id, document.title, document.text).hex()
+    return before
 
 
 class KnownVectors:
@@ -206,8 +205,7 @@ def _embed(extraction: Extraction, merged: Merged, encoder: Encoder, known: Know
     texts = {
         "entities": [representation(entity) for entity in merged.entities],
         "hyperedges": [
-            titled(chunks[place].title, edge.segment)
-            for place, edge in zip(origin.passage, merged.hyperedges, strict=False)
+            row_text(row, chunks[place]) for place, row in zip(origin.passage, origin.rows, strict=True) if row.members
         ],
         "chunks": [titled(chunk.title, chunk.text) for chunk in chunks],
     }
@@ -217,5 +215,17 @@ def _embed(extraction: Extraction, merged: Merged, encoder: Encoder, known: Know
             vectors[name] = known.encode(part, encoder, advance, account)
     return Contents(
         extraction.documents, chunks, extraction.records, merged, origin,
-        vectors["entities"], vectors["hyperedges"], vectors["chunks"], extraction.decisions,
+        vectors["entities"], row_vectors(origin.rows, origin.passage, vectors["hyperedges"], vectors["chunks"]),
+        vectors["chunks"], extraction.decisions,
     )  # fmt: skip
+
+
+def row_vectors(
+    rows: Sequence[Hyperedge], passage: Sequence[int], hyperedges: np.ndarray, chunks: np.ndarray
+) -> np.ndarray:
+    """[R, d] float32: those of the hyperedges [E, d], and of its chunk [C, d] for a row that is none."""
+    vectors = np.empty((len(rows), chunks.shape[1]), dtype=np.float32)
+    is_edge = np.fromiter((bool(row.members) for row in rows), bool, len(rows))
+    vectors[is_edge] = hyperedges
+    vectors[~is_edge] = chunks[np.asarray(passage, dtype=np.int64)[~is_edge]]
+    return vectors

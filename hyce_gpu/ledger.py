@@ -52,6 +52,10 @@ class Ledger:
                 ledger.entries = [LedgerEntry(**json.loads(line)) for line in file]
         return ledger
 
+    def lines(self) -> str:
+        """The content of the file that `write` writes."""
+        return "".join(json.dumps(asdict(entry)) + "\n" for entry in self.entries)
+
     def write(self, path: Path) -> None:
         """Writes the entries to `path`, whole or not at all; an empty ledger removes an older file.
 
@@ -62,4 +66,4 @@ class Ledger:
             path.unlink(missing_ok=True)
             return
         with atomic_text(path, "the ledger") as file:
-            file.writelines(json.dumps(asdict(entry)) + "\n" for entry in self.entries)
+            file.write(self.lines())

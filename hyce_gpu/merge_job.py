@@ -15,13 +15,13 @@ from hyce_gpu.devices import choose_device
 from hyce_gpu.errors import InputError, OutputError
 from hyce_gpu.extract.spacy_extractor import SpacyExtractor
 from hyce_gpu.extract_job import extract_chunks
-from hyce_gpu.indexing import LEDGER, Extraction, IndexReport, KnownVectors, build, extractions_file, set_aside_failed
+from hyce_gpu.indexing import Extraction, IndexReport, KnownVectors, build, extractions_file, set_aside_failed
 from hyce_gpu.ledger import Ledger
 from hyce_gpu.progress import say
 from hyce_gpu.schema import Chunk, Document, ExtractionRecord
 from hyce_gpu.store import Store
 from hyce_gpu.store_decisions import decisions_in
-from hyce_gpu.store_files import CACHE, writing
+from hyce_gpu.store_files import CACHE, LEDGER, writing
 from hyce_gpu.units import FinishedUnits
 
 

@@ -1,24 +1,25 @@
-"""The merged hypergraph and its chunks → the passage, the title and the words of each row of the store.
+"""The merged hypergraph and its chunks → the rows of the store: the passage, the title and the words of each.
 
-Rows are the hyperedges, followed by the chunks that gave none ("bare"): those are found by their text alone.
+Rows are the hyperedges in the order of the chunks that they are first met in. A chunk that no hyperedge comes from
+("bare") has a row without entities in its place: it is found by its text alone. So rows, like chunks and entities, keep
+their numbers when further documents come.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from hyce_gpu.extract.mentions import bare_title
 from hyce_gpu.lexical import TermCounts, Vocabulary, count_terms
-from hyce_gpu.merge import Merged
+from hyce_gpu.merge import Hyperedge, Merged
 from hyce_gpu.names import canonical_name
-from hyce_gpu.schema import Chunk
+from hyce_gpu.schema import Chunk, Source
 
 
 @dataclass(frozen=True)
 class Provenance:
-    # Numbers of the chunks without hyperedges, ascending.
-    bare: Sequence[int]
+    rows: Sequence[Hyperedge]
     # For each row: the chunk that it stands in, and how often it uses which word.
     passage: Sequence[int]
     terms: TermCounts
@@ -29,13 +30,39 @@ class Provenance:
 
 def provenance(chunks: Sequence[Chunk], merged: Merged) -> Provenance:
     number = {chunk.id: place for place, chunk in enumerate(chunks)}
-    used = {number[source.chunk_id] for edge in merged.hyperedges for source in edge.sources}
-    bare = [place for place in range(len(chunks)) if place not in used]
-    passage = [number[edge.sources[0].chunk_id] for edge in merged.hyperedges] + bare
-    segments = [edge.segment for edge in merged.hyperedges] + [chunks[place].text for place in bare]
-    texts = (titled(chunks[place].title, text) for place, text in zip(passage, segments, strict=True))
-    vocabulary, terms = count_terms(texts)
-    return Provenance(bare, passage, terms, vocabulary, _subjects(chunks, merged))
+    rows = list(rows_of(chunks, merged.hyperedges))
+    passage = [number[row.sources[0].chunk_id] for row in rows]
+    vocabulary, terms = count_terms(row_text(row, chunks[place]) for row, place in zip(rows, passage, strict=True))
+    return Provenance(rows, passage, terms, vocabulary, _subjects(chunks, merged))
+
+
+def rows_of(
+    chunks: Iterable[Chunk], hyperedges: Iterable[Hyperedge], known: Iterable[Hyperedge] = ()
+) -> Iterator[Hyperedge]:
+    """The rows of `chunks`, which the hyperedges are first met in.
+
+    Args:
+        known: what has its row already, and may come from these chunks as well.
+    """
+    first: dict[str, list[Hyperedge]] = {}
+    used = {source.chunk_id for edge in known for source in edge.sources}
+    for edge in hyperedges:
+        first.setdefault(edge.sources[0].chunk_id, []).append(edge)
+        used.update(source.chunk_id for source in edge.sources)
+    for chunk in chunks:
+        yield from first.get(chunk.id, ())
+        if chunk.id not in used:
+            yield bare_row(Source(chunk.doc_id, chunk.id, chunk.start, chunk.end))
+
+
+def bare_row(source: Source) -> Hyperedge:
+    """The row of a chunk without hyperedges."""
+    return Hyperedge("", (), 0.0, "", None, (), (source,))
+
+
+def row_text(row: Hyperedge, chunk: Chunk) -> str:
+    """What is searched and embedded of a row of that chunk."""
+    return titled(chunk.title, row.segment if row.members else chunk.text)
 
 
 def titled(title: str, text: str) -> str:
@@ -45,10 +72,16 @@ def titled(title: str, text: str) -> str:
 
 def _subjects(chunks: Sequence[Chunk], merged: Merged) -> list[int]:
     entity = {one.canonical: place for place, one in enumerate(merged.entities)}
-    by_title = {title: _entity_of(title, entity) for title in {chunk.title for chunk in chunks}}
+    by_title = {title: entity_named(title, entity) for title in {chunk.title for chunk in chunks}}
     return [by_title[chunk.title] for chunk in chunks]
 
 
-def _entity_of(title: str, entity: Mapping[str, int]) -> int:
-    exact = entity.get(canonical_name(title), -1)
-    return exact if exact >= 0 else entity.get(canonical_name(bare_title(title)), -1)
+def entity_named(title: str, entity: Mapping[str, int]) -> int:
+    """The entity of that title among those of the canonical names; -1 for none."""
+    exact, bare = title_keys(title)
+    return entity.get(exact, entity.get(bare, -1))
+
+
+def title_keys(title: str) -> tuple[str, str]:
+    """The canonical names by which an entity is looked for that a title names: all of it, and without its qualifier."""
+    return canonical_name(title), canonical_name(bare_title(title))

@@ -22,12 +22,12 @@ from hyce_gpu.beside_checks import CACHED
 from hyce_gpu.config import IndexConfig
 from hyce_gpu.decisions import Decision, decision
 from hyce_gpu.devices import choose_device
-from hyce_gpu.indexing import LEDGER, Extraction, build, extractions_file, ledger_before, set_aside_failed
+from hyce_gpu.indexing import Extraction, build, extractions_file, ledger_before, set_aside_failed
 from hyce_gpu.ledger import Ledger
 from hyce_gpu.progress import say
 from hyce_gpu.schema import Chunk, Document, ExtractionRecord
 from hyce_gpu.store_decisions import DECISIONS
-from hyce_gpu.store_files import CACHE, StoreWriter, current_generation, writing
+from hyce_gpu.store_files import CACHE, LEDGER, StoreWriter, current_generation, writing
 from hyce_gpu.store_parts import PARSE_ERRORS, read_own_records
 from hyce_gpu.table_files import read_table, stem, table_file
 from hyce_gpu.unit_checks import mend

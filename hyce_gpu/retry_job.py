@@ -22,13 +22,13 @@ from hyce_gpu.errors import InputError
 from hyce_gpu.extract import Extractor
 from hyce_gpu.extract_job import extract_chunks
 from hyce_gpu.extractors import extractor_of
-from hyce_gpu.indexing import LEDGER, Extraction, IndexReport, build, extractions_file, set_aside_failed
+from hyce_gpu.indexing import Extraction, IndexReport, build, extractions_file, set_aside_failed
 from hyce_gpu.ledger import Ledger
 from hyce_gpu.progress import say
 from hyce_gpu.schema import Chunk, ExtractionRecord, Question
 from hyce_gpu.store import Store
 from hyce_gpu.store_decisions import decisions_in
-from hyce_gpu.store_files import CACHE, writing
+from hyce_gpu.store_files import CACHE, LEDGER, writing
 from hyce_gpu.units import FinishedUnits
 
 

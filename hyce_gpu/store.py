@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from tokenize import TokenError
@@ -18,16 +18,16 @@ import torch
 from hyce_gpu import tables
 from hyce_gpu.context import Passage
 from hyce_gpu.errors import StoreError
-from hyce_gpu.extract.records import record_from_json
+from hyce_gpu.file_pieces import read_array
 from hyce_gpu.hypergraph import Hypergraph
 from hyce_gpu.lexical import Vocabulary
 from hyce_gpu.passages import Terms
 from hyce_gpu.provenance import titled
 from hyce_gpu.schema import Chunk, Document, EvidencePath, ExtractionRecord, Source
-from hyce_gpu.store_files import current_generation, read_manifest
-from hyce_gpu.store_parts import ARRAYS, SCHEMAS
+from hyce_gpu.store_files import BARE_LAST, current_generation, read_manifest
+from hyce_gpu.store_parts import ARRAYS, INDEXED, SCHEMAS, read_own_records
 from hyce_gpu.table_files import read_table, table_file
-from hyce_gpu.vector_index import Indexes, VectorIndex
+from hyce_gpu.vector_index import Indexes, Since, VectorIndex
 
 
 class Store:
@@ -37,6 +37,10 @@ class Store:
         self.root, self.generation, self.manifest = root, generation, manifest
         self._arrays = {name: self._array(name) for name in ARRAYS}
         self._tables = {name: self._table(name) for name in SCHEMAS}
+        if manifest["format"] in BARE_LAST:
+            self._tables["hyperedges"] = tables.with_bare_rows(
+                self._tables["hyperedges"], self._arrays["passage"], self._tables["chunks"], self._tables["documents"]
+            )
         self._check()
 
     @classmethod
@@ -67,12 +71,15 @@ class Store:
         """One of `store_parts.ARRAYS`, memory-mapped."""
         return self._arrays[name]
 
+    def table(self, name: str) -> pa.Table:
+        """One of `store_parts.SCHEMAS`; of hyperedges with a row for each chunk that gave none."""
+        return self._tables[name]
+
     def hypergraph(self) -> Hypergraph:
-        """The hyperedges, followed by the chunks that gave none as rows without entities."""
+        """The hyperedges, and the chunks that gave none as rows without entities."""
         arrays, edges = self._arrays, self._tables["hyperedges"]
-        bare = np.zeros(self.counts["bare_chunks"])
-        confidence = np.concatenate((edges.column("confidence").to_numpy(), bare))
-        means = np.concatenate((tables.mean_relation_confidences(edges), bare))
+        # A copy, since torch warns of read-only memory.
+        confidence, means = edges.column("confidence").to_numpy().copy(), tables.mean_relation_confidences(edges)
         tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
         words = arrays["term_pointer"], arrays["term"], arrays["term_count"]
         return Hypergraph.from_arrays(
@@ -87,15 +94,17 @@ class Store:
         return Vocabulary(self._tables["terms"].column("word").to_pylist())
 
     def entity_index(self, device: str = "cpu") -> VectorIndex:
-        return VectorIndex.open(self.generation / "entities.faiss", self._arrays["entity_vectors"], device)
+        return self._index("entities", device)
 
     def indexes(self, device: str = "cpu") -> Indexes:
         """Those of hyperedges and passages that the store has."""
-        vectors = {"hyperedges": self._arrays["hyperedge_vectors"], "passages": self._arrays["chunk_vectors"]}
-        paths = {name: self.generation / f"{name}.faiss" for name in vectors}
-        return Indexes(
-            **{name: VectorIndex.open(path, vectors[name], device) for name, path in paths.items() if path.exists()}
-        )
+        there = (name for name in ("hyperedges", "passages") if (self.generation / f"{name}.faiss").exists())
+        return Indexes(**{name: self._index(name, device) for name in there})
+
+    def _index(self, name: str, device: str) -> VectorIndex:
+        vectors = INDEXED[name]
+        since = Since.of(self.generation / f"{vectors}.npy")
+        return VectorIndex.open(self.generation / f"{name}.faiss", self._arrays[vectors], device, since)
 
     def entity_names(self) -> list[str]:
         names: list[str] = self._tables["entities"].column("name").to_pylist()
@@ -112,12 +121,16 @@ class Store:
         return entities.column("canonical").to_pylist(), aliases
 
     def hyperedge(self, number: int) -> dict[str, Any]:
-        """A row of the hyperedge table: segment, confidence, time, reliability, relations, sources."""
+        """A row of the hyperedge table: segment, confidence, time, reliability, relations, sources.
+
+        Of a chunk without hyperedges, only its source.
+        """
         return _row(self._tables["hyperedges"], number)
 
     def bare_chunks(self) -> np.ndarray:
-        """Numbers of the chunks without hyperedges, in the order of their rows."""
-        return self._arrays["passage"][self.counts["hyperedges"] :]
+        """Numbers of the chunks without hyperedges, ascending."""
+        bare: np.ndarray = self._arrays["passage"][np.diff(self._arrays["member_pointer"]) == 0]
+        return bare
 
     def chunk_vectors(self) -> np.ndarray:
         """Unit vectors of all chunks with their titles [C, d]."""
@@ -140,22 +153,37 @@ class Store:
         """All documents, with their texts, in the corpus' order."""
         return tables.documents_of(self._tables["documents"])
 
+    def find_documents(self, ids: Sequence[str]) -> dict[str, Document]:
+        """Those of these ids that the store has, by id."""
+        table = self._tables["documents"]
+        rows = pc.indices_nonzero(pc.is_in(table.column("id"), value_set=pa.array(ids, pa.string())))
+        return {document.id: document for document in tables.documents_of(table.take(rows))}
+
+    def chunks_of(self, document: int) -> list[Chunk]:
+        """The chunks of the document of that number."""
+        rows = self._tables["chunks"]
+        first, last = np.searchsorted(rows.column("document").to_numpy(), (document, document + 1))
+        own = tables.documents_of(self._tables["documents"].slice(document, 1))
+        chunks = rows.slice(first, last - first)
+        places = pa.array(np.zeros(len(chunks), dtype=np.int64))
+        return tables.chunks_of(chunks.set_column(chunks.column_names.index("document"), "document", places), own)
+
     def chunks(self) -> list[Chunk]:
         return tables.chunks_of(self._tables["chunks"], self.documents())
 
     def records(self) -> list[ExtractionRecord]:
         """What each chunk gave, in the chunks' order."""
-        with (self.generation / "records.jsonl").open(encoding="utf-8") as file:
-            return [record_from_json(json.loads(line)) for line in file]
+        return read_own_records(self.generation)
 
     def embedded(self) -> Iterator[tuple[list[str], np.ndarray]]:
         """The texts of entities, hyperedges and chunks, as they were embedded, and their vectors [n, d]."""
         chunks = self.chunks()
-        edges = self._tables["hyperedges"].column("segment").to_pylist()
-        places = self._arrays["passage"][: len(edges)]
+        rows = np.flatnonzero(np.diff(self._arrays["member_pointer"]))
+        edges = self._tables["hyperedges"].column("segment").take(rows).to_pylist()
+        places = self._arrays["passage"][rows].tolist()
         yield tables.entity_texts(self._tables["entities"]), self._arrays["entity_vectors"]
         titled_edges = [titled(chunks[place].title, edge) for place, edge in zip(places, edges, strict=True)]
-        yield titled_edges, self._arrays["hyperedge_vectors"][: len(edges)]
+        yield titled_edges, self._arrays["hyperedge_vectors"][rows]
         yield [titled(chunk.title, chunk.text) for chunk in chunks], self._arrays["chunk_vectors"]
 
     def document(self, doc_id: str) -> dict[str, Any]:
@@ -180,8 +208,7 @@ class Store:
     def _array(self, name: str) -> np.ndarray:
         path = self.generation / f"{name}.npy"
         try:
-            # Copy-on-write, since torch warns of read-only memory; nothing writes, so no page is copied.
-            array: np.ndarray = np.load(path, mmap_mode="c", allow_pickle=False)
+            array = read_array(path)
         except (OSError, ValueError, TokenError) as error:
             raise _unreadable(path, error) from error
         if array.dtype != ARRAYS[name]:
@@ -199,10 +226,13 @@ class Store:
         counts, arrays = self.counts, self._arrays
         found = {
             "documents": len(self._tables["documents"]), "chunks": len(self._tables["chunks"]),
-            "entities": len(arrays["entity_vectors"]), "hyperedges": len(self._tables["hyperedges"]),
+            "entities": len(arrays["entity_vectors"]),
+            "hyperedges": int(np.count_nonzero(np.diff(arrays["member_pointer"]))),
             "incidences": len(arrays["member"]), "terms": len(self._tables["terms"]),
         }  # fmt: skip
         rows = counts["hyperedges"] + counts["bare_chunks"]
+        if len(self._tables["hyperedges"]) != rows:
+            raise StoreError(f"broken store {self.root}: {len(self._tables['hyperedges'])} rows, expected {rows}")
         for name, length in (("hyperedge_vectors", rows), ("passage", rows), ("chunk_vectors", counts["chunks"])):
             if len(arrays[name]) != length:
                 raise StoreError(f"broken store {self.root}: {name} has {len(arrays[name])} rows, expected {length}")

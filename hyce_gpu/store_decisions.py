@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from hyce_gpu import tables
 from hyce_gpu.decisions import Decision
+from hyce_gpu.drafts import AliasMerge
 from hyce_gpu.errors import StoreError
-from hyce_gpu.merge import AliasMerge
 from hyce_gpu.progress import say
 from hyce_gpu.store import Store
 from hyce_gpu.store_files import current_generation

@@ -2,6 +2,7 @@
 
     DIR/CURRENT          the name of the current generation
     DIR/gen-000001/      manifest.json and the files that it lists, each with its size and SHA-256
+    DIR/ledger.jsonl     what was set aside; changes with the generation
     DIR/LOCK             held by the one writer
     DIR/cache/           what was extracted, by content, for the next time
 
@@ -15,25 +16,31 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from hyce_gpu.errors import OutputError, StoreError
+from hyce_gpu.file_pieces import base_name
 from hyce_gpu.lock import LOCK, only_writer
 
-FORMAT = "hyce-store/3"
-# Format 2 had its tables as Parquet. A change of such a store writes the new format.
-READABLE = ("hyce-store/2", FORMAT)
+FORMAT = "hyce-store/4"
+# Format 2 had its tables as Parquet; until format 3, chunks without hyperedges came last and were in no table. A change
+# of such a store writes the new format.
+BARE_LAST = ("hyce-store/2", "hyce-store/3")
+READABLE = (*BARE_LAST, FORMAT)
 # Finished units of the jobs that fill the store; not part of any generation.
 CACHE = "cache"
+LEDGER = "ledger.jsonl"
 _CURRENT = "CURRENT"
 _MANIFEST = "manifest.json"
 _PREFIX = "gen-"
 # What questions read whole, or show, is checked at every open; of what they read a few rows of, or nothing, only files
 # up to so many bytes, since a GiB takes a second. All are checked by `hyce verify`.
-_READ_IN_PART = ("_vectors.npy", ".faiss", "records.jsonl")
+_READ_IN_PART = ("_vectors.npy", ".faiss", "records.jsonl", "names.arrow")
 _CHECKED_AT_OPEN = 1 << 24
+_HASHING_THREADS = 4
 
 
 def current_generation(root: Path) -> Path:
@@ -77,16 +84,36 @@ def read_manifest(generation: Path) -> dict[str, Any]:
     # Stores of earlier versions have none.
     if manifest.get("sha256") not in (None, manifest_checksum(manifest)):
         raise StoreError(f"broken store: {path} is not what its own checksum says; see hyce verify")
+    checked = []
     for name, entry in files.items():
         file = generation / name
         size = file.stat().st_size if file.exists() else None
         if size != entry["bytes"]:
             found = "is missing" if size is None else f"has {size:,} bytes"
             raise StoreError(f"broken store: {file} {found}, expected {entry['bytes']:,} bytes; see hyce verify")
-        is_checked = size <= _CHECKED_AT_OPEN or not name.endswith(_READ_IN_PART)
-        if is_checked and _sha256(file) != entry["sha256"]:
-            raise StoreError(f"broken store: {file} is not what was written; see hyce verify")
+        if size <= _CHECKED_AT_OPEN or not base_name(name).endswith(_READ_IN_PART):
+            checked.append(name)
+    _require_sound(generation, {name: files[name]["sha256"] for name in checked})
     return dict(manifest)
+
+
+def _require_sound(generation: Path, expected: Mapping[str, str]) -> None:
+    # One thread hashes a GiB a second, and more where it waits for the disk meanwhile.
+    with ThreadPoolExecutor(_HASHING_THREADS) as pool:
+        found = pool.map(_sha256, (generation / name for name in expected))
+        for (name, checksum), actual in zip(expected.items(), found, strict=True):
+            if actual != checksum:
+                raise StoreError(f"broken store: {generation / name} is not what was written; see hyce verify")
+
+
+def require_sound(generation: Path, manifest: Mapping[str, Any], base: str) -> None:
+    """Checks a file and its pieces, which may be too large to be checked whenever the store is opened.
+
+    Raises:
+        StoreError: one of them is not what was written.
+    """
+    entries = manifest["files"].items()
+    _require_sound(generation, {name: entry["sha256"] for name, entry in entries if base_name(name) == base})
 
 
 @contextmanager
@@ -100,6 +127,9 @@ def writing(root: Path) -> Iterator[StoreWriter]:
         with _named(root):
             _claim(root)
             held.enter_context(only_writer(root, f"the store {root}"))
+            # A kill may have come between.
+            with suppress(StoreError):
+                _settle(root)
         yield StoreWriter(root)
 
 
@@ -110,8 +140,15 @@ class StoreWriter:
         self.root = root
 
     @contextmanager
-    def generation(self, manifest: Mapping[str, Any]) -> Iterator[Path]:
-        """Yields an empty directory to write files into; on success they become the current generation.
+    def generation(
+        self, manifest: Mapping[str, Any], onto: Path | None = None, ledger: str | None = None
+    ) -> Iterator[Path]:
+        """Yields a directory to write files into; on success they become the current generation.
+
+        Args:
+            onto: a generation whose files are there from the start, linked where the disk can link; none is to be
+                written to. By default the directory is empty.
+            ledger: its new content, from the moment on when the generation is current; by default it stays.
 
         Args:
             manifest: sealed with the files, as it stands when the block ends.
@@ -124,9 +161,11 @@ class StoreWriter:
             with _named(self.root):
                 shutil.rmtree(draft, ignore_errors=True)
                 draft.mkdir()
+                if onto:
+                    _link_files(onto, draft)
                 yield draft
-                _seal(draft, manifest)
-                _publish(self.root, draft)
+                _seal(draft, manifest, _linked_entries(onto, draft) if onto else {})
+                _publish(self.root, draft, ledger)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
 
@@ -142,19 +181,39 @@ def _named(root: Path) -> Iterator[None]:
 def _claim(root: Path) -> None:
     if root.exists() and not root.is_dir():
         raise OutputError(f"cannot write the store {root}: it is a file, a store is a directory")
-    ours = {_CURRENT, f"{_CURRENT}.partial", LOCK, CACHE, ".draft", "ledger.jsonl"}
+    ours = {_CURRENT, f"{_CURRENT}.partial", LOCK, CACHE, ".draft", LEDGER}
     if root.is_dir() and not (root / _CURRENT).exists():
-        foreign = [p.name for p in root.iterdir() if p.name not in ours and not p.name.startswith(_PREFIX)]
+        foreign = [p.name for p in root.iterdir() if p.name not in ours and _PREFIX not in p.name]
         if foreign:
             raise OutputError(f"{root} is not a store and not empty (it holds {foreign[0]!r}); name another directory")
     root.mkdir(parents=True, exist_ok=True)
 
 
-def _seal(draft: Path, manifest: Mapping[str, Any]) -> None:
+def _entries(generation: Path) -> dict[str, Any]:
+    files: dict[str, Any] = json.loads((generation / _MANIFEST).read_bytes())["files"]
+    return files
+
+
+def _link_files(generation: Path, draft: Path) -> None:
+    for name in _entries(generation):
+        try:
+            os.link(generation / name, draft / name)
+        except OSError:
+            # Not every disk has links.
+            shutil.copyfile(generation / name, draft / name)
+
+
+def _linked_entries(generation: Path, draft: Path) -> dict[str, Any]:
+    """The manifest's entries of files that the draft has by a link: what was written down of them still holds."""
+    files = _entries(generation).items()
+    return {name: one for name, one in files if (draft / name).exists() and (draft / name).samefile(generation / name)}
+
+
+def _seal(draft: Path, manifest: Mapping[str, Any], known: Mapping[str, Any]) -> None:
     files = {}
     for file in sorted(path for path in draft.iterdir()):
         _sync(file)
-        files[file.name] = {"bytes": file.stat().st_size, "sha256": _sha256(file)}
+        files[file.name] = known.get(file.name) or {"bytes": file.stat().st_size, "sha256": _sha256(file)}
     whole = {"format": FORMAT, **manifest, "files": files}
     text = json.dumps({**whole, "sha256": manifest_checksum(whole)}, indent=2, ensure_ascii=True)
     (draft / _MANIFEST).write_text(text + "\n", encoding="utf-8")
@@ -162,19 +221,38 @@ def _seal(draft: Path, manifest: Mapping[str, Any]) -> None:
     _sync(draft)
 
 
-def _publish(root: Path, draft: Path) -> None:
+def _publish(root: Path, draft: Path, ledger: str | None) -> None:
     older = sorted(path for path in root.glob(f"{_PREFIX}*") if path.is_dir())
     number = int(older[-1].name.removeprefix(_PREFIX)) + 1 if older else 1
     name = f"{_PREFIX}{number:06d}"
+    if ledger is not None:
+        waiting = root / f"{LEDGER}.{name}"
+        waiting.write_text(ledger, encoding="utf-8")
+        _sync(waiting)
     draft.rename(root / name)
     pointer = root / f"{_CURRENT}.partial"
     pointer.write_text(name + "\n", encoding="utf-8")
     _sync(pointer)
     pointer.replace(root / _CURRENT)
     _sync(root)
+    _settle(root)
     # The generation before stays: a reader may have opened it and not yet mapped every file.
     for generation in older[:-1]:
         shutil.rmtree(generation, ignore_errors=True)
+
+
+def _settle(root: Path) -> None:
+    """Gives the ledger what waits for the generation that is current; of others, nothing became."""
+    current = current_generation(root).name
+    for waiting in root.glob(f"{LEDGER}.{_PREFIX}*"):
+        if waiting.name != f"{LEDGER}.{current}":
+            waiting.unlink()
+        elif waiting.stat().st_size:
+            waiting.replace(root / LEDGER)
+        else:
+            # Without entries there is no file.
+            (root / LEDGER).unlink(missing_ok=True)
+            waiting.unlink()
 
 
 def drop_older(root: Path) -> None:

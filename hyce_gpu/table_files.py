@@ -10,6 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hyce_gpu.file_pieces import base_name, pieces_of, together
+
 SUFFIX, _OLD_SUFFIX = ".arrow", ".parquet"
 
 
@@ -20,19 +22,27 @@ def table_file(generation: Path, name: str) -> Path:
 
 
 def stem(file: str) -> str:
-    """The name of a table by its file's, which depends on the format; other files keep theirs."""
-    return file.removesuffix(SUFFIX).removesuffix(_OLD_SUFFIX)
+    """The name of a table by its file's, which depends on the format; other files keep that of their base."""
+    return base_name(file).removesuffix(SUFFIX).removesuffix(_OLD_SUFFIX)
 
 
 def write_table(table: pa.Table, path: Path) -> None:
+    # A file of that name may be linked from elsewhere.
+    path.unlink(missing_ok=True)
     with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
         writer.write_table(table)
 
 
 def read_table(path: Path) -> pa.Table:
-    """Raises:
-    OSError, pa.ArrowException: no such file, or no table.
+    """The table of a base file with its pieces.
+
+    Raises:
+        OSError, pa.ArrowException: no such file, or no table.
     """
     if path.suffix == _OLD_SUFFIX:
         return pq.read_table(path, memory_map=True)
+    return together(_read(path), [_read(piece) for piece in pieces_of(path)])
+
+
+def _read(path: Path) -> pa.Table:
     return pa.ipc.open_file(pa.memory_map(str(path))).read_all()

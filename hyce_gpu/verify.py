@@ -16,10 +16,9 @@ from typing import Any
 from hyce_gpu.beside_checks import CACHED, check_beside
 from hyce_gpu.cross_references import check_contents
 from hyce_gpu.errors import StoreError
-from hyce_gpu.indexing import LEDGER
 from hyce_gpu.progress import Advance, progress
 from hyce_gpu.store_decisions import DECISIONS
-from hyce_gpu.store_files import READABLE, current_generation, manifest_checksum
+from hyce_gpu.store_files import LEDGER, READABLE, current_generation, manifest_checksum
 from hyce_gpu.store_parts import ARRAYS, SCHEMAS, Problem
 from hyce_gpu.table_files import SUFFIX, stem
 

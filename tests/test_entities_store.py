@@ -156,6 +156,7 @@ def test_decisions_go_through_every_change(tmp_path: Path, encoder: Encoder) -> 
     assert "captain marsh" not in _names(root)
     assert len(decisions_in(Store.open(root))) == 2
     update_job.add(root, [_corpus(tmp_path, ["later"])], MODELS)
+    update_job.compact(root)
     _assert_same(_made(root), _made(scratch))
     update_job.reembed(root, encoder.name, "cpu")
     _assert_same(_made(root), _made(scratch))

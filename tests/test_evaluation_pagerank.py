@@ -63,11 +63,12 @@ def test_synonyms_are_symmetric_pairs_over_the_threshold(monkeypatch: pytest.Mon
 
 def test_each_source_of_a_hyperedge_names_all_of_its_members_once() -> None:
     hypergraph = SimpleNamespace(member_pointer=torch.tensor([0, 2, 4, 4]), member=torch.tensor([0, 1, 0, 2]))
-    sources = [[{"chunk_id": "x"}, {"chunk_id": "y"}], [{"chunk_id": "x"}]]
+    hypergraph.num_hyperedges = 3
+    sources = [[{"chunk_id": "x"}, {"chunk_id": "y"}], [{"chunk_id": "x"}], [{"chunk_id": "z"}]]
     store: Any = SimpleNamespace(
         hypergraph=lambda: hypergraph,
         hyperedge=lambda n: {"sources": sources[n]},
-        counts={"hyperedges": 2, "entities": 3},
+        counts={"entities": 3},
     )
     assert naming(cast(Store, store), ["x", "y", "z"]).toarray().tolist() == [[1, 1, 1], [1, 1, 0], [0, 0, 0]]
 

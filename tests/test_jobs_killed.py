@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from pathlib import Path
 import numba, sentence_transformers, spacy, torch
 from hyce_serving.scripted import Scripted
 from hyce_gpu import answer_job, cli, engine, index_job, indexing, merge, online, extractors, store, store_files
+from hyce_gpu import grow_job, store_grow
 
 def die():
     os.kill(os.getpid(), signal.SIGKILL)
@@ -70,7 +72,8 @@ def dying_encoder(encode, at):
 
 PLACES = {
     "merge": (indexing, "merge"), "write": (store.np, "save"), "seal": (store_files, "_sha256"),
-    "publish": (store_files, "_publish"), "ledger": (indexing.Ledger, "write"), "retrieve": (engine.Engine, "retrieve"),
+    "publish": (store_files, "_publish"), "settle": (store_files, "_settle"), "retrieve": (engine.Engine, "retrieve"),
+    "grow": (grow_job, "merge_more"), "append": (store_grow, "append_rows"),
     "move": (os, "replace"), "manifest": (answer_job, "_write_manifest"),
 }
 
@@ -156,6 +159,15 @@ class Box:
         command = ("index", "corpus.jsonl", "--store", "store", "--llm", "scripted")
         return self.run(*command, stage=stage, die_at=die_at)
 
+    def add(self, stage: str = "", die_at: int = 0) -> Ran:
+        """Three documents, of which one fails, and a line that is none."""
+        rows = [{"id": f"e{n}", "title": f"Town{n}", "text": f"Town{n} lies near City{n}."} for n in range(3)]
+        rows[2]["text"] += " It is poison."
+        self._write("more.jsonl", rows)
+        with (self.folder / "more.jsonl").open("a") as file:
+            file.write("no JSON\n")
+        return self.run("add", "more.jsonl", "--store", "store", "--llm", "scripted", stage=stage, die_at=die_at)
+
     def answer(self, store: Path, stage: str = "", die_at: int = 0) -> Ran:
         command = ("answer", "questions.jsonl", "--store", store, "--out", "answers.jsonl", "--llm", "scripted")
         return self.run(*command, "--batch-size", 8, stage=stage, die_at=die_at)
@@ -208,7 +220,7 @@ def box(nursery: Nursery, tmp_path: Path) -> Box:
     ("stage", "die_at"),
     [
         ("ask", 4), ("ask", 20), ("ask", 38), ("merge", 1), ("embed", 12), ("embed", 64), ("embed", 120),
-        ("write", 1), ("write", 5), ("write", 10), ("seal", 2), ("publish", 1), ("ledger", 1),
+        ("write", 1), ("write", 5), ("write", 10), ("seal", 2), ("publish", 1), ("settle", 2),
     ],
 )  # fmt: skip
 def test_an_index_that_was_killed_goes_on(undisturbed: Box, box: Box, stage: str, die_at: int) -> None:
@@ -221,6 +233,36 @@ def test_an_index_that_was_killed_goes_on(undisturbed: Box, box: Box, stage: str
     assert len(box.asked()) - len(before) == CHUNKS - finished_before(ran.err)
     assert stage != "ask" or die_at < 20 or finished_before(ran.err) > 0
     assert set(box.asked()) == set(undisturbed.asked()[:CHUNKS])
+
+
+@pytest.fixture(scope="module")
+def added(nursery: Nursery, undisturbed: Box, tmp_path_factory: pytest.TempPathFactory) -> Box:
+    """The undisturbed store with more documents."""
+    box = Box(nursery, tmp_path_factory.mktemp("added") / "box")
+    shutil.copytree(undisturbed.folder / "store", box.folder / "store")
+    ran = box.add()
+    assert ran.code == 3, ran.err
+    assert len(list(current_generation(box.folder / "store").glob("*+1.*"))) > 10
+    return box
+
+
+@pytest.mark.parametrize(
+    ("stage", "die_at"),
+    [
+        ("ask", 2), ("grow", 1), ("append", 1), ("append", 9), ("seal", 30), ("publish", 1), ("settle", 2),
+    ],
+)  # fmt: skip
+def test_an_addition_that_was_killed_goes_on(undisturbed: Box, added: Box, box: Box, stage: str, die_at: int) -> None:
+    shutil.copytree(undisturbed.folder / "store", box.folder / "store")
+    old = contents(box.folder / "store")
+    assert box.add(stage, die_at).code == -signal.SIGKILL
+    # The old store or the new one; where the new one is current, only its ledger may still wait.
+    found = contents(box.folder / "store")
+    assert found in (old, {**contents(added.folder / "store"), "ledger.jsonl": old["ledger.jsonl"]})
+    asked = len(box.asked())
+    assert box.add().code == (3 if found == old else 0)
+    assert contents(box.folder / "store") == contents(added.folder / "store")
+    assert len(box.asked()) - asked < len(added.asked())
 
 
 @pytest.mark.parametrize(

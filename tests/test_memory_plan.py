@@ -55,7 +55,7 @@ def _store(root: Path, encoder: str = "/no/such/encoder") -> Path:
     records = [ExtractionRecord(*first), ExtractionRecord(*second)]
     merged, vectors = merge(records), np.eye(3, dtype=np.float32)
     documents, origin = [Document("d", "T", text, "c.jsonl:1", {})], provenance(chunks, merged)
-    contents = Contents(documents, chunks, records, merged, origin, vectors[:2], vectors[2:], vectors[:2])
+    contents = Contents(documents, chunks, records, merged, origin, vectors[:2], vectors[[2, 1]], vectors[:2])
     manifest = {"encoder": {"name": encoder, "dimension": 3}, "extractor": {"name": "x"}}
     with writing(root) as writer:
         write_store(writer, contents, manifest)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from hyce_gpu.decisions import APART, decision
-from hyce_gpu.merge import AliasMerge, merge
+from hyce_gpu.drafts import AliasMerge
+from hyce_gpu.merge import merge
 from hyce_gpu.names import canonical_name
 from hyce_gpu.schema import ExtractedEntity, ExtractedHyperedge, ExtractionRecord, Relation, Source
 

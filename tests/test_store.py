@@ -14,7 +14,7 @@ from hyce_gpu.merge import merge
 from hyce_gpu.provenance import provenance
 from hyce_gpu.schema import Chunk, Document, ExtractedHyperedge, ExtractionRecord, Relation
 from hyce_gpu.store import Store
-from hyce_gpu.store_files import writing
+from hyce_gpu.store_files import FORMAT, writing
 from hyce_gpu.store_write import Contents, write_store
 
 TEXT = "Ada met Bob. 富士山 is high."
@@ -32,7 +32,7 @@ def _contents(segment: str = "Ada met Bob.") -> Contents:
     vectors = np.eye(3, dtype=np.float32)
     merged = merge(records)
     return Contents(
-        [document], chunks, records, merged, provenance(chunks, merged), vectors[:2], vectors[2:], vectors[:2]
+        [document], chunks, records, merged, provenance(chunks, merged), vectors[:2], vectors[[2, 1]], vectors[:2]
     )
 
 
@@ -99,9 +99,10 @@ def test_missing_foreign_and_broken_stores_are_refused(tmp_path: Path) -> None:
 
 def test_another_version_is_refused(tmp_path: Path) -> None:
     manifest = _generation(_write(tmp_path / "s")) / "manifest.json"
-    manifest.write_text(manifest.read_text().replace("hyce-store/3", "hyce-store/9"))
+    manifest.write_text(manifest.read_text().replace(FORMAT, "hyce-store/9"))
     with pytest.raises(
-        StoreError, match="store format 'hyce-store/9', this version reads hyce-store/2 and hyce-store/3"
+        StoreError,
+        match="store format 'hyce-store/9', this version reads hyce-store/2 and hyce-store/3 and hyce-store/4",
     ):
         Store.open(tmp_path / "s")
 

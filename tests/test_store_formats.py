@@ -20,7 +20,7 @@ from hyce_gpu.verify import verify
 STORES = Path(__file__).parent / "stores"
 
 
-@pytest.mark.parametrize("version", ["format-2", "format-3"])
+@pytest.mark.parametrize("version", ["format-2", "format-3", "format-4"])
 def test_a_store_of_every_format_answers(tmp_path: Path, version: str) -> None:
     # A copy somewhere else, that nobody may write: a store is moved and mounted read-only.
     root = tmp_path / "moved" / "store"
@@ -47,7 +47,7 @@ def test_a_store_of_format_2_is_repaired_and_written_as_the_newest(tmp_path: Pat
     assert [finding.part for finding in verify(root)] == ["chunks.parquet"]
     done, lost = repair(root, device="cpu")
     assert (done, lost) == (["chunks.parquet from documents.arrow and records.jsonl"], [])
-    assert Store.open(root).manifest["format"] == "hyce-store/3"
+    assert Store.open(root).manifest["format"] == "hyce-store/4"
     assert verify(root) == []
     assert [finding.part for finding in verify(STORES / "format-2")] == []
 
@@ -59,7 +59,8 @@ def test_a_store_of_another_format_is_refused_with_the_way_out(tmp_path: Path) -
     for version in ("hyce-store/1", "hyce-store/99"):
         manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "format": version}))
         with pytest.raises(
-            StoreError, match=f"store format '{version}', this version reads hyce-store/2 and hyce-store/3; "
+            StoreError,
+            match=f"store format '{version}', this version reads hyce-store/2 and hyce-store/3 and hyce-store/4; ",
         ):
             Store.open(root)
 

@@ -21,7 +21,7 @@ from hyce_gpu.index_job import run_index
 from hyce_gpu.repair_job import repair
 from hyce_gpu.schema import Answer
 from hyce_gpu.store import Store
-from hyce_gpu.store_files import manifest_checksum
+from hyce_gpu.store_files import FORMAT, manifest_checksum
 from hyce_gpu.table_files import write_table
 from hyce_gpu.vector_index import VectorIndex
 from hyce_gpu.verify import CURRENT, verify
@@ -242,7 +242,7 @@ def test_current_goes_to_the_newest_sound_generation(other: Path, tmp_path: Path
 
 def test_another_format_is_not_damage_that_a_repair_could_mend(store: Path) -> None:
     manifest = _file(store, "manifest.json")
-    manifest.write_text(manifest.read_text().replace("hyce-store/3", "hyce-store/9"))
+    manifest.write_text(manifest.read_text().replace(FORMAT, "hyce-store/9"))
     _without_checksum(manifest)
     assert [(one.part, one.rebuilt_from) for one in verify(store)] == [("the store format", "")]
     assert repair(store)[0] == []

@@ -40,7 +40,7 @@ def naming(store: Store, chunk_ids: Sequence[str]) -> csr_matrix:
     pointer, member = hypergraph.member_pointer.tolist(), hypergraph.member.numpy()
     pairs = [
         (number[source["chunk_id"]], member[pointer[edge] : pointer[edge + 1]])
-        for edge in range(store.counts["hyperedges"])
+        for edge in range(hypergraph.num_hyperedges)
         for source in store.hyperedge(edge)["sources"]
     ]
     rows = np.repeat([chunk for chunk, _ in pairs], [len(members) for _, members in pairs]).astype(np.int64)

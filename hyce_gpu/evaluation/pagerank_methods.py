@@ -39,9 +39,11 @@ class PageRank:
         }
 
     def load(self) -> None:
-        hypergraph, edges = self._store.hypergraph(), self._store.counts["hyperedges"]
+        hypergraph = self._store.hypergraph()
         self._pointer, self._member = hypergraph.member_pointer.tolist(), hypergraph.member.numpy()
-        self._hyperedge_vectors = hypergraph.hyperedge_vectors.numpy()[:edges]
+        # Not the rows of chunks without hyperedges.
+        self._edges = np.flatnonzero(hypergraph.member_pointer.diff().numpy())
+        self._hyperedge_vectors = hypergraph.hyperedge_vectors.numpy()[self._edges]
         self._chunk_vectors = np.asarray(self._store.chunk_vectors())
         names = pagerank.naming(self._store, [source.chunk_id for source in self._paths.sources])
         self._matrix = pagerank.transition(names, pagerank.synonyms(hypergraph.entity_vectors.numpy()))
@@ -65,8 +67,9 @@ class PageRank:
         """The weights of one question [V + C]."""
         entities = np.zeros(len(self._frequency))
         similarity = np.clip((self._hyperedge_vectors @ vector).astype(np.float64), 0, 1)
-        for edge in falling(similarity)[:NEAREST_HYPEREDGES]:
-            entities[self._member[self._pointer[edge] : self._pointer[edge + 1]]] += similarity[edge]
+        for place in falling(similarity)[:NEAREST_HYPEREDGES]:
+            edge = self._edges[place]
+            entities[self._member[self._pointer[edge] : self._pointer[edge + 1]]] += similarity[place]
         if self._mentions:
             entities[self._linker.link(self._linker.mentions(question))] += MENTION_WEIGHT
         passages = scaled((self._chunk_vectors @ vector).astype(np.float64))
