@@ -75,6 +75,14 @@ def test_gather_rows(backend: Steps, problem: Ragged) -> None:
 
 
 @EXAMPLES
+@given(PAIRS, PAIRS)
+def test_merged(backend: Steps, one: list[tuple[int, int]], other: list[tuple[int, int]]) -> None:
+    first, second = sorted(set(one)), sorted(set(other) - set(one))
+    order = backend.merged(*columns(first), *columns(second), 6, UNIVERSE)
+    assert [(first + second)[place] for place in order.tolist()] == sorted(first + second)
+
+
+@EXAMPLES
 @given(PAIRS)
 def test_distinct(backend: Steps, pairs: list[tuple[int, int]]) -> None:
     found = backend.distinct(*columns(pairs), 6, UNIVERSE)

@@ -27,8 +27,9 @@ def assemble(
     is_about = is_subject(hypergraph, subgraph, subgraph.edge_row, subgraph.entity_row)
     passage = hypergraph.passages.of_hyperedge[subgraph.hyperedge]
     gain = subgraph.steps.link(
-        subgraph.entity_row, subgraph.edge_row, weight, is_about, passage, own, config.side_bridge
-    )
+        subgraph.entity_row, subgraph.edge_row, weight, is_about, passage, own, config.side_bridge,
+        subgraph.edge_question, subgraph.num_questions, len(subgraph.entity),
+    )  # fmt: skip
     group = _local_passages(subgraph, passage, len(hypergraph.passages))
     terms = {
         "relevance": relevance,

@@ -100,8 +100,20 @@ class Steps(Protocol):
         passage: Tensor,
         score: Tensor,
         side: float,
+        segment: Tensor,
+        num_segments: int,
+        num_elements: int,
     ) -> Tensor:
-        """Bridge linking, as `hyce_kernels.linking.link` says."""
+        """Bridge linking, as `hyce_kernels.linking.link` says.
+
+        Args:
+            segment: of each hyperedge [H], sorted; an entity belongs to one segment only.
+        """
+
+    def merged(
+        self, segment: Tensor, ids: Tensor, more_segment: Tensor, more_ids: Tensor, num_segments: int, universe: int
+    ) -> Tensor:
+        """The order that sorts two arrays of sorted distinct pairs that stand one behind the other: positions."""
 
     def fuse(
         self, unit: Tensor, element: Tensor, segment: Tensor, rank: Tensor, num_segments: int, width: int,

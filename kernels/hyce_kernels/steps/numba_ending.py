@@ -85,7 +85,7 @@ def _strong_from(rough: np.ndarray, sample: np.ndarray, stride: int, budget: int
     for _ in range(_GUESSES):
         # Those without any score are no less than one another.
         border = max(score_at(sample, aim // stride), 1 / BINS)
-        count = int(number_from(rough, np.float32(border)))
+        count = number_from(rough, np.float32(border))
         if count <= budget:
             # Whoever beats one of them cannot lie lower than that.
             return border + margin
@@ -118,7 +118,7 @@ def _is_reached(
 
 @njit(cache=True, nogil=True)
 def _is_near(members: np.ndarray, visited: np.ndarray, stamp: int) -> bool:
+    near = False
     for v in members:
-        if visited[v] == stamp:
-            return True
-    return False
+        near |= visited[v] == stamp
+    return near

@@ -8,7 +8,7 @@ from numba import njit, prange
 from hyce_kernels.steps.numba_rows import bounds_of
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, parallel=True)
 def link(
     entity: np.ndarray,
     hyperedge: np.ndarray,
@@ -17,29 +17,34 @@ def link(
     passage: np.ndarray,
     score: np.ndarray,
     side: float,
+    segment: np.ndarray,
+    num_segments: int,
+    num_elements: int,
 ) -> np.ndarray:
-    count = entity.max() + 1 if len(entity) else 0
-    about, first, second = np.zeros(count), np.zeros(count), np.zeros(count)
-    holder = np.full(count, -1, dtype=np.int64)
-    for place in range(len(entity)):
-        v, value, owner = entity[place], score[hyperedge[place]], passage[hyperedge[place]]
-        if is_subject[place]:
-            about[v] = max(about[v], value)
-        elif holder[v] < 0 or value > first[v] or (value == first[v] and owner < holder[v]):
-            # The best, of the lowest passage that has it, and the best of any other passage.
-            if holder[v] >= 0 and owner != holder[v]:
-                second[v] = max(second[v], first[v])
-            first[v], holder[v] = value, owner
-        elif owner != holder[v]:
-            second[v] = max(second[v], value)
+    bounds = np.searchsorted(hyperedge, bounds_of(segment, num_segments))
+    about, first, second = np.zeros(num_elements), np.zeros(num_elements), np.zeros(num_elements)
+    holder = np.full(num_elements, -1, dtype=np.int64)
     gain = np.zeros(len(score))
-    for place in range(len(entity)):
-        v, one = entity[place], hyperedge[place]
-        partner = first[v]
-        if not is_subject[place]:
-            mentioned = second[v] if holder[v] == passage[one] else first[v]
-            partner = max(about[v], side * mentioned)
-        gain[one] = max(gain[one], partner * weight[place])
+    # Each segment has entities and hyperedges of its own.
+    for one in prange(num_segments):
+        for place in range(bounds[one], bounds[one + 1]):
+            v, value, owner = entity[place], score[hyperedge[place]], passage[hyperedge[place]]
+            if is_subject[place]:
+                about[v] = max(about[v], value)
+            elif holder[v] < 0 or value > first[v] or (value == first[v] and owner < holder[v]):
+                # The best, of the lowest passage that has it, and the best of any other passage.
+                if holder[v] >= 0 and owner != holder[v]:
+                    second[v] = max(second[v], first[v])
+                first[v], holder[v] = value, owner
+            elif owner != holder[v]:
+                second[v] = max(second[v], value)
+        for place in range(bounds[one], bounds[one + 1]):
+            v, edge = entity[place], hyperedge[place]
+            partner = first[v]
+            if not is_subject[place]:
+                mentioned = second[v] if holder[v] == passage[edge] else first[v]
+                partner = max(about[v], side * mentioned)
+            gain[edge] = max(gain[edge], partner * weight[place])
     return gain
 
 

@@ -1,4 +1,4 @@
-"""Which hyperedges a hop reaches: from the frontier onwards, or from the best hyperedges down. Loops of `numba_expand`."""
+"""Which hyperedges a hop reaches, from the frontier on or from the best hyperedges down: loops of `numba_expand`."""
 
 from __future__ import annotations
 
@@ -72,13 +72,13 @@ def from_the_best(
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc"})
-def number_from(rough: np.ndarray, border: float) -> float:
+def number_from(rough: np.ndarray, border: float) -> int:
     """How many score at least `border`."""
     # As 32-bit numbers, exact up to 2^24, since the processor counts sixteen of those at a time.
     count = np.float32(0)
     for place in range(len(rough)):
         count += np.float32(rough[place] >= border)
-    return count
+    return int(count)
 
 
 @njit(cache=True, nogil=True)

@@ -112,6 +112,24 @@ def contains(
 
 
 @njit(cache=True, nogil=True, parallel=True)
+def merged(
+    segment: np.ndarray, ids: np.ndarray, more_segment: np.ndarray, more_ids: np.ndarray, num_segments: int
+) -> np.ndarray:
+    first, second = bounds_of(segment, num_segments), bounds_of(more_segment, num_segments)
+    order = np.empty(len(ids) + len(more_ids), dtype=np.int64)
+    for one in prange(num_segments):
+        left, right = first[one], second[one]
+        for place in range(first[one] + second[one], first[one + 1] + second[one + 1]):
+            if right == second[one + 1] or (left < first[one + 1] and ids[left] < more_ids[right]):
+                order[place] = left
+                left += 1
+            else:
+                order[place] = len(ids) + right
+                right += 1
+    return order
+
+
+@njit(cache=True, nogil=True, parallel=True)
 def top_per_segment(
     segment: np.ndarray, falling: np.ndarray, num_segments: int, k: int, tie: np.ndarray, has_tie: bool
 ) -> np.ndarray:

@@ -7,6 +7,9 @@ from numba import njit, prange
 
 from hyce_kernels.steps.numba_rows import bounds_of, place_of
 
+# Pairs that one thread takes in a row.
+_PAIRS = 64
+
 
 # The order of the sum is the compiler's: the same for every pair, whatever its batch.
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
@@ -27,9 +30,18 @@ def similarity(left: np.ndarray, right: np.ndarray) -> float:
 def pair_products(
     questions: np.ndarray, vectors: np.ndarray, question: np.ndarray, row: np.ndarray, found: np.ndarray
 ) -> None:
-    """Writes the similarity of each pair into `found` [P], of the type of the vectors."""
-    for place in prange(len(row)):
-        found[place] = similarity(questions[question[place]], vectors[row[place]])
+    """Writes the similarity of each pair into `found` [P], of the type of the vectors.
+
+    Args:
+        questions: in 64 bit, so that they are not widened for every pair.
+    """
+    for block in prange((len(row) + _PAIRS - 1) // _PAIRS):
+        for place in range(block * _PAIRS, min(len(row), (block + 1) * _PAIRS)):
+            # The hyperedges of a passage stand side by side, and ask for its similarity one after the other.
+            if place % _PAIRS and row[place] == row[place - 1] and question[place] == question[place - 1]:
+                found[place] = found[place - 1]
+            else:
+                found[place] = similarity(questions[question[place]], vectors[row[place]])
 
 
 @njit(cache=True, nogil=True, parallel=True, fastmath={"reassoc", "contract", "nsz"})

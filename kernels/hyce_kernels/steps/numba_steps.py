@@ -76,7 +76,7 @@ class NumbaSteps:
     def pair_products(self, questions: Tensor, vectors: Tensor, question: Tensor, row: Tensor) -> Tensor:
         found = np.empty(len(row), dtype=vectors.numpy().dtype)
         numba_scores.pair_products(
-            questions.contiguous().numpy(), vectors.contiguous().numpy(), question.numpy(), row.numpy(), found
+            questions.contiguous().double().numpy(), vectors.contiguous().numpy(), question.numpy(), row.numpy(), found
         )
         return torch.from_numpy(found).double()
 
@@ -98,9 +98,18 @@ class NumbaSteps:
         passage: Tensor,
         score: Tensor,
         side: float,
+        segment: Tensor,
+        num_segments: int,
+        num_elements: int,
     ) -> Tensor:
         columns = (one.numpy() for one in (entity, hyperedge, weight, is_subject, passage, score))
-        return torch.from_numpy(numba_evidence.link(*columns, side))
+        return torch.from_numpy(numba_evidence.link(*columns, side, segment.numpy(), num_segments, num_elements))
+
+    def merged(
+        self, segment: Tensor, ids: Tensor, more_segment: Tensor, more_ids: Tensor, num_segments: int, universe: int
+    ) -> Tensor:
+        pairs = segment.numpy(), ids.numpy(), more_segment.numpy(), more_ids.numpy()
+        return torch.from_numpy(numba_rows.merged(*pairs, num_segments))
 
     def fuse(
         self, unit: Tensor, element: Tensor, segment: Tensor, rank: Tensor, num_segments: int, width: int,

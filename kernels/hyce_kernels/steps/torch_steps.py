@@ -101,8 +101,17 @@ class TorchSteps:
         passage: Tensor,
         score: Tensor,
         side: float,
+        segment: Tensor,
+        num_segments: int,
+        num_elements: int,
     ) -> Tensor:
-        return linking.link(entity, hyperedge, weight, is_subject, passage, score, side)
+        return linking.link(entity, hyperedge, weight, is_subject, passage, score, side, num_elements)
+
+    def merged(
+        self, segment: Tensor, ids: Tensor, more_segment: Tensor, more_ids: Tensor, num_segments: int, universe: int
+    ) -> Tensor:
+        keys = torch.cat((segment, more_segment)) * max(universe, 1) + torch.cat((ids, more_ids))
+        return torch.sort(keys).indices
 
     def fuse(
         self, unit: Tensor, element: Tensor, segment: Tensor, rank: Tensor, num_segments: int, width: int,
