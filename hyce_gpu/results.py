@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,9 @@ from torch import Tensor
 from hyce_gpu.assemble import Assembly
 from hyce_gpu.chains import ChainReader, Traced
 from hyce_gpu.reasoning import Later, LaterByEdge, Numbers, Reasoning
-from hyce_gpu.select import Subgraph, members_of
+from hyce_gpu.select import Subgraph, unit_members
+
+_NONE = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -37,15 +40,17 @@ def results_of(done: Pass) -> Iterator[Reasoning]:
     subgraph, assembly = done.subgraph, done.assembly
     edges = _Rows(subgraph.edge_question, subgraph.num_questions)
     entities = _Rows(subgraph.entity_question, subgraph.num_questions)
-    units = _Rows(assembly.question, subgraph.num_questions)
+    width = len(assembly.row) // max(1, subgraph.num_questions)
+    num_units = (assembly.row >= 0).view(subgraph.num_questions, width).sum(1).tolist()
     hyperedge, score = _array(subgraph.hyperedge), _array(subgraph.retrieval_score)
     entity, entity_confidence, edge_confidence = map(_array, (subgraph.entity, done.entity, done.hyperedge))
-    unit_edge, unit_score = subgraph.hyperedge[assembly.row].tolist(), assembly.score.tolist()
+    details = _Details(done)
+    unit_edge, unit_score = details.hyperedge.tolist(), assembly.score.tolist()
     is_path, supports = assembly.is_path.tolist(), assembly.is_supporting.tolist()
     fallback, cut = assembly.fallback.tolist(), done.cut.tolist()
-    details = _Details(done)
     for number in range(subgraph.num_questions):
-        edge, vertex, unit = edges[number], entities[number], units[number]
+        edge, vertex = edges[number], entities[number]
+        unit = slice(number * width, number * width + num_units[number])
         evidence = unit_edge[unit]
         paths = [e for e, path in zip(evidence, is_path[unit], strict=True) if path]
         supporting = [e for e, support in zip(evidence, supports[unit], strict=True) if support]
@@ -70,25 +75,32 @@ def results_of(done: Pass) -> Iterator[Reasoning]:
 
 
 class _Details:
-    """What few look at: of all units in the order of their rows, read for the units of one question at a time."""
+    """What few look at: of all units, read for the units of one question at a time."""
 
     def __init__(self, done: Pass) -> None:
         subgraph, assembly = done.subgraph, done.assembly
-        unit, entity_row = members_of(subgraph, assembly.row)
-        self._bounds = _array(pointers(lengths(unit, len(assembly.row))))
-        self._stays, self._entity = _array(assembly.retained[entity_row]), _array(subgraph.entity[entity_row])
-        self._edge, self._represented_by = _array(subgraph.hyperedge[assembly.row]), _array(assembly.represented_by)
+        # Corpus-wide ids; where there is no unit, any.
+        self.hyperedge = _array(subgraph.hyperedge)[_array(assembly.row)] if len(subgraph.hyperedge) else _NONE
+        self._done, self._represented_by = done, _array(assembly.represented_by)
         self._terms = {name: _array(term) for name, term in assembly.terms.items()}
-        self._traced, self._local_entity = done.chains, subgraph.entity
-        self._reader: ChainReader | None = None
 
     def retained(self, units: slice) -> list[list[int]]:
         """The retained entities of each unit."""
-        rows = (slice(*self._bounds[unit : unit + 2]) for unit in range(units.start, units.stop))
-        return [self._entity[row][self._stays[row]].tolist() for row in rows]
+        entity, bounds = self._kept
+        return [entity[slice(*bounds[unit : unit + 2])].tolist() for unit in range(units.start, units.stop)]
+
+    @cached_property
+    def _kept(self) -> tuple[np.ndarray, np.ndarray]:
+        """The retained entities of all units, ascending in each, and where each unit's begin."""
+        subgraph, assembly = self._done.subgraph, self._done.assembly
+        unit, element = map(_array, unit_members(subgraph, assembly.row))
+        keeps = (unit < len(assembly.row)) & _array(assembly.retained)[element]
+        unit, entity = unit[keeps], _array(subgraph.entity)[element[keeps]]
+        order = np.lexsort((entity, unit))
+        return entity[order], np.searchsorted(unit[order], np.arange(len(assembly.row) + 1))
 
     def represented_by(self, units: slice) -> list[int]:
-        found: list[int] = self._edge[units][self._represented_by[units]].tolist()
+        found: list[int] = self.hyperedge[units][self._represented_by[units]].tolist()
         return found
 
     def terms(self, units: slice) -> list[dict[str, float]]:
@@ -96,9 +108,11 @@ class _Details:
         return [dict(zip(self._terms, row, strict=True)) for row in zip(*columns, strict=True)]
 
     def chains(self, question: int) -> list[Any]:
-        if self._reader is None:
-            self._reader = ChainReader(self._traced, self._local_entity)
         return self._reader[question]
+
+    @cached_property
+    def _reader(self) -> ChainReader:
+        return ChainReader(self._done.chains, self._done.subgraph.entity)
 
 
 def _array(tensor: Tensor) -> np.ndarray:

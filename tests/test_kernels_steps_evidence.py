@@ -66,15 +66,18 @@ def test_link(backend: Steps, problem: Linked) -> None:
 @given(st.lists(st.lists(st.lists(st.integers(0, 4), max_size=4, unique=True), max_size=5), min_size=1, max_size=5),
        st.sampled_from([0.25, 1 / 3, 0.5, 1.0]))  # fmt: skip
 def test_fuse(backend: Steps, segments: list[list[list[int]]], threshold: float) -> None:
-    units = [(one, rank, held) for one, rows in enumerate(segments) for rank, held in enumerate(rows)]
-    # Elements are numbered through: each belongs to one segment.
-    pairs = [(at, 5 * one + value) for at, (one, _, held) in enumerate(units) for value in held]
-    unit_of, element = ids([one for one, _ in pairs]), ids([other for _, other in pairs])
-    segment, rank = ids([one for one, _, _ in units]), ids([rank for _, rank, _ in units])
-    representative, by = backend.fuse(unit_of, element, segment, rank, len(segments), 5, threshold)
+    width, units = 5, [(one, rank, held) for one, rows in enumerate(segments) for rank, held in enumerate(rows)]
+    # Elements are numbered through: each belongs to one segment. The number behind the last unit means nothing.
+    num_units, num_elements = width * len(segments), 5 * len(segments)
+    pairs = [(width * one + rank, 5 * one + value) for one, rank, held in units for value in held]
+    pairs += [(num_units, element) for element in range(num_elements)]
+    valid = torch.zeros(num_units, dtype=torch.bool)
+    valid[ids([width * one + rank for one, rank, _ in units])] = True
+    representative, by = backend.fuse(*map(ids, zip(*pairs, strict=True)), valid, width, num_elements, threshold)
     expected = [by_rank_of for rows in segments for by_rank_of in fused(rows, threshold)]
-    assert by.tolist() == expected
-    assert representative.tolist() == [expected[at] == rank for at, (_, rank, _) in enumerate(units)]
+    assert by[valid].tolist() == expected
+    assert representative[valid].tolist() == [expected[at] == rank for at, (_, rank, _) in enumerate(units)]
+    assert not representative[~valid].any()
 
 
 def fused(rows: list[list[int]], threshold: float) -> list[int]:
@@ -96,11 +99,13 @@ def test_bridges(backend: Steps, problem: Linked, width: int) -> None:
     members, passage, subject, _, weight = problem
     # Unit u stands in segment u // width at rank u % width; entities are numbered through the segments.
     num_segments = len(members) // width + 1
+    num_units, num_elements = num_segments * width, 6 * num_segments
     entity, edge, of_pair, is_subject = incidences(members, passage, subject, weight)
-    place = torch.arange(len(members))
-    strength, through = backend.bridges(
-        edge, entity + 6 * (edge // width), of_pair, is_subject, ids(passage), place, width, num_segments, SIDE
-    )
+    # One pair more, which means nothing.
+    unit, element = torch.cat((edge, ids([num_units]))), torch.cat((entity + 6 * (edge // width), ids([0])))
+    of_pair, is_subject = torch.cat((of_pair, torch.ones(1).double())), torch.cat((is_subject, torch.tensor([True])))
+    passages = ids(passage + [-1] * (num_units - len(passage)))
+    strength, through = backend.bridges(unit, element, of_pair, is_subject, passages, width, num_elements, SIDE)
     assert strength.shape == through.shape == (num_segments, width, width)
     for one in range(num_segments * width):
         for rank in range(width):

@@ -111,12 +111,25 @@ class NumbaSteps:
         pairs = segment.numpy(), ids.numpy(), more_segment.numpy(), more_ids.numpy()
         return torch.from_numpy(numba_rows.merged(*pairs, num_segments))
 
+    def top_table(self, segment: Tensor, score: Tensor, num_segments: int, k: int, tie: Tensor | None = None) -> Tensor:
+        best = self.top_per_segment(segment, score, num_segments, k, tie)
+        table = numba_rows.table(best.numpy(), segment.numpy(), score.numpy(), num_segments, k)
+        return torch.from_numpy(table)
+
+    def leaders(self, group: Tensor, score: Tensor, tie: Tensor) -> Tensor:
+        return torch.from_numpy(numba_rows.leaders(group.numpy(), _falling(score), tie.numpy()))
+
+    def numbered(self, segment: Tensor, ids: Tensor, num_segments: int, universe: int) -> Tensor:
+        pairs = segment.numpy(), ids.numpy()
+        return torch.from_numpy(numba_rows.numbered(*pairs, num_segments, universe, numba.get_num_threads()))
+
+    def unit_members(self, pointer: Tensor, row: Tensor, values: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+        return _tensors(numba_rows.unit_members(pointer.numpy(), values.numpy(), rows.numpy()))
+
     def fuse(
-        self, unit: Tensor, element: Tensor, segment: Tensor, rank: Tensor, num_segments: int, width: int,
-        threshold: float,
-    ) -> tuple[Tensor, Tensor]:  # fmt: skip
-        columns = (one.numpy() for one in (unit, element, segment, rank))
-        return _tensors(numba_evidence.fuse(*columns, num_segments, width, threshold))
+        self, unit: Tensor, element: Tensor, valid: Tensor, width: int, num_elements: int, threshold: float
+    ) -> tuple[Tensor, Tensor]:
+        return _tensors(numba_evidence.fuse(unit.numpy(), element.numpy(), valid.numpy(), width, threshold))
 
     def bridges(
         self,
@@ -125,13 +138,12 @@ class NumbaSteps:
         weight: Tensor,
         is_subject: Tensor,
         passage: Tensor,
-        place: Tensor,
         width: int,
-        num_segments: int,
+        num_elements: int,
         side: float,
     ) -> tuple[Tensor, Tensor]:
-        columns = (one.numpy() for one in (unit, element, weight, is_subject, passage, place))
-        return _tensors(numba_evidence.bridges(*columns, width, num_segments, side))
+        columns = (one.numpy() for one in (unit, element, weight, is_subject, passage))
+        return _tensors(numba_evidence.bridges(*columns, width, side))
 
     def expand(
         self,
