@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from hyce_kernels.steps import numba_evidence, numba_expand, numba_rows, numba_scores
+from hyce_kernels.steps.copies import Copies
 from hyce_kernels.steps.rough import ROUNDING, RoughProducts, values
 
 _NONE = np.zeros(0, dtype=np.int64)
@@ -26,6 +27,8 @@ class NumbaSteps:
 
     def __init__(self) -> None:
         self._rough, self._values = RoughProducts(), values()
+        # Half the memory to walk through; ids of a corpus fit.
+        self._narrow: Copies[np.ndarray] = Copies(lambda tensor: tensor.numpy().astype(np.int32))
 
     def gather_rows(self, pointer: Tensor, values: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         return _tensors(numba_rows.gather_rows(pointer.numpy(), values.numpy(), rows.numpy()))
@@ -160,8 +163,7 @@ class NumbaSteps:
         beta: float,
         keep: int,
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        # Half the memory to walk through; ids of a corpus fit.
-        graph = (one.numpy().astype(np.int32) for one in (member_pointer, member, incident_pointer, incident))
+        graph = (self._narrow.of(one) for one in (member_pointer, member, incident_pointer, incident))
         count = len(questions)
         asked, rows = questions.contiguous().numpy(), vectors.contiguous().numpy()
         start = (*graph, entry_segment.numpy(), entry.numpy(), asked, rows)
