@@ -35,13 +35,27 @@ def pair_products(
     Args:
         questions: in 64 bit, so that they are not widened for every pair.
     """
+    order = _by_row(row, len(vectors))
     for block in prange((len(row) + _PAIRS - 1) // _PAIRS):
-        for place in range(block * _PAIRS, min(len(row), (block + 1) * _PAIRS)):
-            # The hyperedges of a passage stand side by side, and ask for its similarity one after the other.
-            if place % _PAIRS and row[place] == row[place - 1] and question[place] == question[place - 1]:
-                found[place] = found[place - 1]
+        for at in range(block * _PAIRS, min(len(row), (block + 1) * _PAIRS)):
+            place, before = order[at], order[at - 1]
+            # The hyperedges of a passage all ask for its similarity, one after the other.
+            if at % _PAIRS and row[place] == row[before] and question[place] == question[before]:
+                found[place] = found[before]
             else:
                 found[place] = similarity(questions[question[place]], vectors[row[place]])
+
+
+@njit(cache=True, nogil=True)
+def _by_row(row: np.ndarray, num_rows: int) -> np.ndarray:
+    """Places by ascending row, where most rows are asked for: then each comes from memory once, not by question."""
+    if len(row) < num_rows:
+        return np.arange(len(row))
+    free, order = bounds_of(row, num_rows), np.empty(len(row), dtype=np.int64)
+    for place in range(len(row)):
+        order[free[row[place]]] = place
+        free[row[place]] += 1
+    return order
 
 
 @njit(cache=True, nogil=True, parallel=True, fastmath={"reassoc", "contract", "nsz"})
