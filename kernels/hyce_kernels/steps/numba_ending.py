@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 
 from hyce_kernels.steps.numba_border import BINS
-from hyce_kernels.steps.numba_reach import number_from, rows_from, score_at
+from hyce_kernels.steps.numba_reach import number_from, rows_from, score_at, touches
 
 # How often the guess of the strong is made again where it names too many.
 _GUESSES = 4
@@ -45,11 +45,13 @@ def overflows(
 def settle(
     rough: np.ndarray, sample: np.ndarray, stride: int, keep: int, budget: int, margin: float,
     member_pointer: np.ndarray, member: np.ndarray, incident_pointer: np.ndarray, incident: np.ndarray,
-    visited: np.ndarray, stamp: int, state: np.ndarray, is_kept: int, kept: np.ndarray, work: np.ndarray,
+    visited: np.ndarray, stamp: int, is_behind: bool, state: np.ndarray, is_kept: int, kept: np.ndarray,
+    work: np.ndarray,
 ) -> int:  # fmt: skip
     """Leaves in kept those that may be among the `keep` best after two more hops; -1 where that is not settled.
 
-    At least `keep` of them are there, and surely reached.
+    At least `keep` of them are there, and surely reached. With `is_behind`, the members of the newest kept ones were
+    not marked as visited: whoever shares one is near.
     """
     strong = _strong_from(rough, sample, stride, budget, margin)
     aim, sure = keep + keep // 4, 0
@@ -60,8 +62,9 @@ def settle(
         for place in range(found):
             edge = work[place]
             reached = _is_reached(
-                edge, rough, strong, member_pointer, member, incident_pointer, incident, visited, stamp, state, is_kept
-            )
+                edge, rough, strong, member_pointer, member, incident_pointer, incident, visited, stamp, is_behind,
+                state, is_kept,
+            )  # fmt: skip
             if reached == _MAYBE:
                 doubtful = max(doubtful, rough[edge])
             work[sure] = edge
@@ -96,20 +99,19 @@ def _strong_from(rough: np.ndarray, sample: np.ndarray, stride: int, budget: int
 @njit(cache=True, nogil=True)
 def _is_reached(
     edge: int, rough: np.ndarray, strong: float, member_pointer: np.ndarray, member: np.ndarray,
-    incident_pointer: np.ndarray, incident: np.ndarray, visited: np.ndarray, stamp: int, state: np.ndarray,
-    is_kept: int,
+    incident_pointer: np.ndarray, incident: np.ndarray, visited: np.ndarray, stamp: int, is_behind: bool,
+    state: np.ndarray, is_kept: int,
 ) -> int:  # fmt: skip
+    near = incident_pointer, incident, visited, stamp, is_behind, state, is_kept
     members = member[member_pointer[edge] : member_pointer[edge + 1]]
-    if state[edge] == is_kept or _is_near(members, visited, stamp):
+    if state[edge] == is_kept or _is_near(members, *near):
         return _YES
     answer = _NO
     for v in members:
         for place in range(incident_pointer[v], incident_pointer[v + 1]):
             other = incident[place]
             # Below zero: left out by an earlier hop.
-            if rough[other] >= 0 and _is_near(
-                member[member_pointer[other] : member_pointer[other + 1]], visited, stamp
-            ):
+            if rough[other] >= 0 and _is_near(member[member_pointer[other] : member_pointer[other + 1]], *near):
                 if rough[other] >= strong:
                     return _YES
                 answer = _MAYBE
@@ -117,8 +119,11 @@ def _is_reached(
 
 
 @njit(cache=True, nogil=True)
-def _is_near(members: np.ndarray, visited: np.ndarray, stamp: int) -> bool:
-    near = False
+def _is_near(
+    members: np.ndarray, incident_pointer: np.ndarray, incident: np.ndarray, visited: np.ndarray, stamp: int,
+    is_behind: bool, state: np.ndarray, is_kept: int,
+) -> bool:  # fmt: skip
     for v in members:
-        near |= visited[v] == stamp
-    return near
+        if visited[v] == stamp:
+            return True
+    return is_behind and touches(members, incident_pointer, incident, state, is_kept)

@@ -68,7 +68,7 @@ def expand(
                 entries, incident_pointer, incident, member_pointer, member, visited, stamp, beta, margin, share, rough
             )
             stride = sampled(rough, sample)
-            num_frontier, num_kept, is_cut = len(entries), 0, False
+            num_frontier, num_old, num_kept, is_cut, is_behind = len(entries), 0, 0, False, False
             for hop in range(hops):
                 if hop == hops - 2 and (
                     is_cut
@@ -80,11 +80,13 @@ def expand(
                     is_cut = True
                     every = settle(
                         rough, sample, stride, keep, budget, margin, member_pointer, member, incident_pointer,
-                        incident, visited, stamp, state, is_kept, kept, work,
+                        incident, visited, stamp, is_behind, state, is_kept, kept, work,
                     )  # fmt: skip
                     if every >= 0:
                         num_kept = every
                         break
+                    if is_behind:
+                        num_frontier = _onward(kept[num_old:num_kept], member_pointer, member, visited, stamp, frontier)
                 # Nothing goes on from the last hop but what is wanted in the end, and few ask what was reached.
                 is_end = is_cut and hop == hops - 1
                 wanted = keep if is_end else budget
@@ -108,7 +110,9 @@ def expand(
                         kept, num_old, every, wanted, share, rough, question, vectors, beta, margin, work
                     )
                 state[kept[:num_kept]] = is_kept
-                if hop < hops - (2 if is_cut else 1):
+                # To settle the last two hops, the hyperedges that are kept are enough.
+                is_behind = is_cut and hop == hops - 3
+                if hop < hops - (3 if is_cut else 1):
                     num_frontier = _onward(kept[num_old:num_kept], member_pointer, member, visited, stamp, frontier)
             cut[number], count[number] = is_cut, min(keep, num_kept)
             take(kept, 0, num_kept, count[number], share, rough, question, vectors, beta, margin, work)

@@ -115,14 +115,14 @@ def _reached_of(
                 is_reached = True
                 break
         if is_end and not is_reached:
-            is_reached = _touches(members, incident_pointer, incident, state, is_kept)
+            is_reached = touches(members, incident_pointer, incident, state, is_kept)
         edges[found] = edge
         found += is_reached
     return found
 
 
 @njit(cache=True, nogil=True)
-def _touches(
+def touches(
     members: np.ndarray, incident_pointer: np.ndarray, incident: np.ndarray, state: np.ndarray, is_kept: int
 ) -> bool:
     for v in members:
