@@ -69,6 +69,18 @@ def products(questions: np.ndarray, vectors: np.ndarray, found: np.ndarray) -> N
             found[one, row] = total
 
 
+@njit(cache=True, nogil=True, parallel=True, fastmath={"reassoc", "contract", "nsz"})
+def products_of_bits(questions: np.ndarray, bits: np.ndarray, found: np.ndarray) -> None:
+    """As `products`, of vectors in 16 bits [M, d] uint16: half the memory to read, which is what takes the time."""
+    for row in prange(len(bits)):
+        for one in range(len(questions)):
+            total = np.float32(0)
+            for place in range(bits.shape[1]):
+                wide = np.uint32(np.uint32(bits[row, place]) << np.uint32(16)).view(np.float32)
+                total += np.float32(questions[one, place] * wide)
+            found[one, row] = total
+
+
 @njit(cache=True, nogil=True, parallel=True)
 def overlap(
     pointer: np.ndarray,
