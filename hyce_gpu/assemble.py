@@ -6,26 +6,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
-from hyce_kernels.ragged import lengths, rank_in_segment, segment_max, segment_sum
+from hyce_kernels.ragged import lengths, segment_max, segment_sum
 from torch import Tensor
 
 from hyce_gpu.config import EPSILON, Config
 from hyce_gpu.hypergraph import Hypergraph
 from hyce_gpu.propagate import Confidence
-from hyce_gpu.select import Subgraph, best_rows, members_of
+from hyce_gpu.select import Subgraph, best_table, unit_members
 
 
 @dataclass(frozen=True)
 class Assembly:
-    """The evidence of a batch, question by question, best first. Rows point into the `Subgraph`."""
+    """The evidence of a batch, as many places for each question as it may have units, best first: [Q · K].
 
-    row: Tensor  # [U] local hyperedge
-    question: Tensor  # [U]
-    score: Tensor  # [U] evidence score
-    terms: Mapping[str, Tensor]  # each [U], weighted: they add up to the score
+    No size here depends on what was found, so that a device never has to be asked.
+    """
+
+    row: Tensor  # [U] local hyperedge, -1 where the question has fewer
+    score: Tensor  # [U] evidence score, 0 where there is none
+    terms: Mapping[str, Tensor]  # each [U], weighted: they add up to the score; nothing where there is no unit
     retained: Tensor  # [W] bool: local entity retained
     fallback: Tensor  # [Q] bool
-    # Rank of the unit that stands for each in its question; its own where it is a representative.
+    # Place of the unit that stands for each in its question; its own where it is a representative.
     represented_by: Tensor  # [U]
     is_path: Tensor  # [U] bool
     is_supporting: Tensor  # [U] bool: a representative that supports
@@ -37,13 +39,33 @@ def assemble(hypergraph: Hypergraph, subgraph: Subgraph, confidence: Confidence,
     terms = _terms(hypergraph, subgraph, confidence, coverage, config)
     fallback = _per_question_max(coverage, subgraph) == 0
     score, terms = _with_fallback(subgraph, terms, fallback)
-    chosen = _choose(subgraph, score, coverage, fallback, config)
-    question, score = subgraph.edge_question[chosen], score[chosen]
-    is_path, represented_by = fuse_units(subgraph, chosen, retained, config)
-    best = segment_max(score, lengths(question, subgraph.num_questions))
-    supports = is_path & (score >= config.support_threshold * best[question])
-    chosen_terms = {name: term[chosen] for name, term in terms.items()}
-    return Assembly(chosen, question, score, chosen_terms, retained, fallback, represented_by, is_path, supports)
+    # (36)
+    eligible = (coverage > 0) | fallback[subgraph.edge_question]
+    rows = best_table(subgraph, torch.where(eligible, score, -1.0), config.evidence_units)
+    return assembled(subgraph, rows, score, terms, retained, fallback, config)
+
+
+def assembled(
+    subgraph: Subgraph,
+    rows: Tensor,
+    score: Tensor,
+    terms: Mapping[str, Tensor],
+    retained: Tensor,
+    fallback: Tensor,
+    config: Config,
+) -> Assembly:
+    """Chosen hyperedges [Q · K] as fused evidence (37 to 40).
+
+    Args:
+        score, terms: of each local hyperedge [H].
+    """
+    width, valid, row = config.evidence_units, rows >= 0, rows.clamp(min=0)
+    unit_score = torch.where(valid, score[row], 0.0) if len(score) else score.new_zeros(len(rows))
+    is_path, represented_by = _fused(subgraph, rows, retained, config)
+    best = unit_score.view(-1, width).max(1, keepdim=True).values
+    supports = is_path & (unit_score.view(-1, width) >= config.support_threshold * best).flatten()
+    chosen_terms = {name: term[row] if len(term) else unit_score for name, term in terms.items()}
+    return Assembly(rows, unit_score, chosen_terms, retained, fallback, represented_by, is_path, supports)
 
 
 def _retained(subgraph: Subgraph, confidence: Confidence, config: Config) -> Tensor:
@@ -83,19 +105,10 @@ def _with_fallback(subgraph: Subgraph, terms: dict[str, Tensor], fallback: Tenso
     return torch.stack(tuple(terms.values())).sum(0), terms
 
 
-def _choose(subgraph: Subgraph, score: Tensor, coverage: Tensor, fallback: Tensor, config: Config) -> Tensor:
-    """The `evidence_units` best hyperedges of each question (36), ties by lower id, as local rows."""
-    eligible = torch.nonzero((coverage > 0) | fallback[subgraph.edge_question])[:, 0]
-    return best_rows(subgraph, eligible, score, config.evidence_units)
-
-
-def fuse_units(subgraph: Subgraph, chosen: Tensor, retained: Tensor, config: Config) -> tuple[Tensor, Tensor]:
+def _fused(subgraph: Subgraph, rows: Tensor, retained: Tensor, config: Config) -> tuple[Tensor, Tensor]:
     """Fusion by Jaccard overlap of retained entities (37 to 39). Without retained entities nothing overlaps."""
-    question = subgraph.edge_question[chosen]
-    rank = rank_in_segment(question, subgraph.num_questions)
-    unit, entity = members_of(subgraph, chosen)
-    used = retained[entity]
+    unit, entity = unit_members(subgraph, rows)
+    used = torch.where(retained[entity], unit, len(rows))
     return subgraph.steps.fuse(
-        unit[used], entity[used], question, rank, subgraph.num_questions, config.evidence_units,
-        config.overlap_threshold,
-    )  # fmt: skip
+        used, entity, rows >= 0, config.evidence_units, len(subgraph.entity), config.overlap_threshold
+    )

@@ -5,20 +5,18 @@ Knows the order of the online steps between entry and context. Knows no texts an
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from hyce_kernels.errors import KernelError
-from hyce_kernels.ragged import lengths, pointers
 from hyce_kernels.steps import Steps
 from hyce_kernels.steps import steps as choose_steps
 from torch import Tensor
 
 from hyce_gpu import reference
-from hyce_gpu.assemble import Assembly, assemble
-from hyce_gpu.chains import ChainReader, Traced, trace_chains
+from hyce_gpu.assemble import assemble
+from hyce_gpu.chains import trace_chains
 from hyce_gpu.config import Config
 from hyce_gpu.errors import InputError, MissingBackendError
 from hyce_gpu.expand import Entry, expand
@@ -29,8 +27,9 @@ from hyce_gpu.linked.candidates import find_candidates
 from hyce_gpu.linked.relevance import Asked
 from hyce_gpu.linked.walk import walk
 from hyce_gpu.propagate import propagate
-from hyce_gpu.reasoning import Numbers, Reasoning
-from hyce_gpu.select import Subgraph, members_of, subgraph_of
+from hyce_gpu.reasoning import Reasoning
+from hyce_gpu.results import Pass, results_of
+from hyce_gpu.select import subgraph_of
 from hyce_gpu.similarity import Similarity
 from hyce_gpu.vector_index import Indexes
 
@@ -131,18 +130,6 @@ def _check(
             raise InputError(f"question {number}: entry ids must lie in 0..{hypergraph.num_entities - 1}, found {ids}")
 
 
-@dataclass(frozen=True)
-class _Pass:
-    """What one pass leaves behind, still as tensors; `entity` and `hyperedge` are the confidences of the subgraph."""
-
-    subgraph: Subgraph
-    entity: Tensor  # [W]
-    hyperedge: Tensor  # [H]
-    assembly: Assembly
-    chains: Traced
-    cut: Tensor  # [Q] bool
-
-
 def _one_pass(
     hypergraph: Hypergraph,
     entry: Sequence[Sequence[int]],
@@ -154,31 +141,31 @@ def _one_pass(
 ) -> list[Reasoning]:
     entered = Entry(len(entry), *_pairs(entry, hypergraph.device))
     if config.method == "paper":
-        return list(_results(_paper(hypergraph, entered, vectors, config, steps)))
+        return list(results_of(_paper(hypergraph, entered, vectors, config, steps)))
     to_hyperedges = Similarity(vectors, hypergraph.hyperedge_vectors, steps, indexes.hyperedges)
     to_passages = Similarity(vectors, hypergraph.passages.vectors, steps, indexes.passages)
     asked = Asked(entered, *_pairs(terms, hypergraph.device), to_hyperedges, to_passages, steps)
-    return list(_results(_linked(hypergraph, asked, config)))
+    return list(results_of(_linked(hypergraph, asked, config)))
 
 
-def _paper(hypergraph: Hypergraph, entry: Entry, vectors: Tensor, config: Config, steps: Steps) -> _Pass:
+def _paper(hypergraph: Hypergraph, entry: Entry, vectors: Tensor, config: Config, steps: Steps) -> Pass:
     found = expand(hypergraph, entry, Similarity(vectors, hypergraph.hyperedge_vectors, steps), config)
     subgraph = subgraph_of(hypergraph, found.question, found.hyperedge, found.score, len(found.cut), steps)
     to_entities = Similarity(vectors, hypergraph.entity_vectors, steps)
     confidence = propagate(hypergraph, subgraph, entry, to_entities, config)
     assembly = assemble(hypergraph, subgraph, confidence, config)
     chains = trace_chains(hypergraph, subgraph, assembly, confidence.is_entry, config)
-    return _Pass(subgraph, confidence.entity, confidence.hyperedge, assembly, chains, found.cut)
+    return Pass(subgraph, confidence.entity, confidence.hyperedge, assembly, chains, found.cut)
 
 
-def _linked(hypergraph: Hypergraph, asked: Asked, config: Config) -> _Pass:
+def _linked(hypergraph: Hypergraph, asked: Asked, config: Config) -> Pass:
     found, cut = find_candidates(hypergraph, asked, config)
     subgraph = subgraph_of(hypergraph, found.question, found.hyperedge, found.score(config), len(cut), asked.steps)
     relevance = found.scaled.clamp(0, 1) ** config.relevance_power
     walked = walk(hypergraph, subgraph, asked.entry, relevance, found.mixed, config)
     assembly = evidence.assemble(hypergraph, subgraph, walked, relevance, found.entry, config)
     chains = trace_chains(hypergraph, subgraph, assembly, walked.is_entry, config)
-    return _Pass(subgraph, walked.entity, walked.hyperedge, assembly, chains, cut)
+    return Pass(subgraph, walked.entity, walked.hyperedge, assembly, chains, cut)
 
 
 def _pairs(rows: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor]:
@@ -186,67 +173,3 @@ def _pairs(rows: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor,
     pairs = [(number, one) for number, ids in enumerate(rows) for one in sorted(set(ids))]
     table = torch.tensor(pairs, dtype=torch.long).reshape(-1, 2).to(device)
     return table[:, 0], table[:, 1]
-
-
-def _results(done: _Pass) -> Iterator[Reasoning]:
-    """Cuts the tensors of a pass into one plain result a question; the only step that loops over questions."""
-    subgraph, assembly = done.subgraph, done.assembly
-    num_questions = subgraph.num_questions
-    edges = _Rows(subgraph.edge_question, num_questions)
-    entities = _Rows(subgraph.entity_question, num_questions)
-    units = _Rows(assembly.question, num_questions)
-    retained = _retained(done)
-    hyperedge, score = subgraph.hyperedge.cpu().numpy(), subgraph.retrieval_score.cpu().numpy()
-    entity, entity_confidence = subgraph.entity.cpu().numpy(), done.entity.cpu().numpy()
-    edge_confidence = done.hyperedge.cpu().numpy()
-    unit_edge, unit_score = subgraph.hyperedge[assembly.row].tolist(), assembly.score.tolist()
-    is_path, supports = assembly.is_path.tolist(), assembly.is_supporting.tolist()
-    represented_by = assembly.represented_by.tolist()
-    terms = {name: term.tolist() for name, term in assembly.terms.items()}
-    fallback, cut = assembly.fallback.tolist(), done.cut.tolist()
-    chains = ChainReader(done.chains, subgraph.entity)
-    for number in range(num_questions):
-        edge, vertex, unit = edges[number], entities[number], units[number]
-        evidence = unit_edge[unit]
-        paths = [e for e, path in zip(evidence, is_path[unit], strict=True) if path]
-        supporting = [e for e, support in zip(evidence, supports[unit], strict=True) if support]
-        yield Reasoning(
-            hyperedges=Numbers(hyperedge[edge]),
-            vertices=Numbers(entity[vertex]),
-            retrieval_score=Numbers(score[edge]),
-            confidence=Numbers(entity_confidence[vertex]),
-            hyperedge_confidence=Numbers(edge_confidence[edge]),
-            evidence=evidence,
-            evidence_score=unit_score[unit],
-            retained=dict(zip(evidence, retained[unit], strict=True)),
-            fallback=fallback[number] and bool(evidence),
-            paths=paths,
-            supporting=supporting,
-            divergent=[e for e in paths if e not in supporting],
-            terms=[{name: values[place] for name, values in terms.items()} for place in range(unit.start, unit.stop)],
-            represented_by=dict(zip(evidence, (evidence[rank] for rank in represented_by[unit]), strict=True)),
-            cut=cut[number],
-            chains=chains[number],
-        )
-
-
-def _retained(done: _Pass) -> list[list[int]]:
-    """The retained entities of each unit of evidence."""
-    subgraph, rows = done.subgraph, done.assembly.row
-    unit, entity_row = members_of(subgraph, rows)
-    stays = done.assembly.retained[entity_row]
-    kept: list[list[int]] = [[] for _ in range(len(rows))]
-    entity = subgraph.entity[entity_row[stays]]
-    for place, one in zip(unit[stays].tolist(), entity.tolist(), strict=True):
-        kept[place].append(one)
-    return kept
-
-
-class _Rows:
-    """Where each question's rows stand in arrays that are sorted by question."""
-
-    def __init__(self, question: Tensor, num_questions: int) -> None:
-        self._starts = pointers(lengths(question, num_questions)).tolist()
-
-    def __getitem__(self, number: int) -> slice:
-        return slice(self._starts[number], self._starts[number + 1])

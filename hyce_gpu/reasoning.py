@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,20 +12,21 @@ import numpy as np
 from hyce_gpu.chains import Chain
 
 
-class Numbers(Sequence[Any]):
-    """A question's part of an array, as Python numbers once somebody looks: a batch has millions, few are read."""
+class Later(Sequence[Any]):
+    """A question's part of what a batch knows, made once somebody looks: a batch has millions, few are read."""
 
-    def __init__(self, array: np.ndarray) -> None:
-        self._array = array
-        self._list: list[Any] | None = None
+    def __init__(self, make: Callable[[Any], list[Any]], of: Any) -> None:
+        self._make, self._of = make, of
+
+    @cached_property
+    def _made(self) -> list[Any]:
+        return self._make(self._of)
 
     def __len__(self) -> int:
-        return len(self._array)
+        return len(self._made)
 
     def __getitem__(self, place: Any) -> Any:
-        if self._list is None:
-            self._list = self._array.tolist()
-        return self._list[place]
+        return self._made[place]
 
     def __eq__(self, other: object) -> bool:
         return list(self) == list(other) if isinstance(other, Sequence) else NotImplemented
@@ -34,6 +36,39 @@ class Numbers(Sequence[Any]):
 
     def __repr__(self) -> str:
         return repr(list(self))
+
+
+class Numbers(Later):
+    """A question's part of an array, as Python numbers."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        super().__init__(np.ndarray.tolist, array)
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+
+class LaterByEdge(Mapping[int, Any]):
+    """One value for each of a question's hyperedges."""
+
+    def __init__(self, make: Callable[[Any], list[Any]], of: Any, edges: Sequence[int]) -> None:
+        self._values, self._edges = Later(make, of), edges
+
+    @cached_property
+    def _made(self) -> dict[int, Any]:
+        return dict(zip(self._edges, self._values, strict=True))
+
+    def __len__(self) -> int:
+        return len(self._edges)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._edges)
+
+    def __getitem__(self, edge: int) -> Any:
+        return self._made[edge]
+
+    def __repr__(self) -> str:
+        return repr(self._made)
 
 
 @dataclass(frozen=True)

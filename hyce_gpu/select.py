@@ -48,15 +48,21 @@ def subgraph_of(
     )  # fmt: skip
 
 
-def members_of(subgraph: Subgraph, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """The entities of some local hyperedges [M]: (place in `rows`, local entity), in the order of rows, then entity."""
-    return subgraph.steps.gather_rows(pointers(subgraph.edge_size), subgraph.entity_row, rows)
+def unit_members(subgraph: Subgraph, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """The entities of some local hyperedges [U], -1 for none: (place in `rows`, local entity), in no order.
+
+    A place of U means nothing; see `Steps.unit_members`.
+    """
+    return subgraph.steps.unit_members(pointers(subgraph.edge_size), subgraph.edge_row, subgraph.entity_row, rows)
 
 
-def best_rows(subgraph: Subgraph, rows: Tensor, score: Tensor, k: int) -> Tensor:
-    """The k best of `rows` [M], sorted by question, of each: falling score [H], ties by lower hyperedge id."""
-    question, tie = subgraph.edge_question[rows], subgraph.hyperedge[rows]
-    return rows[subgraph.steps.top_per_segment(question, score[rows], subgraph.num_questions, k, tie)]
+def best_table(subgraph: Subgraph, score: Tensor, k: int) -> Tensor:
+    """The k best local hyperedges of each question: falling score [H], ties by lower id; [Q · k], -1 for none.
+
+    Scores below zero stay out.
+    """
+    question, tie = subgraph.edge_question, subgraph.hyperedge
+    return subgraph.steps.top_table(question, score, subgraph.num_questions, k, tie)
 
 
 def entry_mask(hypergraph: Hypergraph, subgraph: Subgraph, entry: Entry) -> Tensor:

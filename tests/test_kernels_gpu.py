@@ -1,4 +1,7 @@
-"""Propagation never waits for the device: torch says so on CUDA, and without it the operations that would wait do.
+"""What never waits for the device: torch says so on CUDA, and without it the operations that would wait do.
+
+Propagation, linking, fusion, bridges, and all that follows once each question has its sub-hypergraph, of both methods.
+The search for that does wait: the expansion of `paper`, the candidates of `linked`, and numbering their entities.
 
 `Waits` records, on any device, the operations whose result has a size or a value that the host must fetch. It knows
 torch's operations only: what a library does inside one of them, it does not see.
@@ -7,16 +10,31 @@ torch's operations only: what a library does inside one of them, it does not see
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
 import pytest
 import torch
+from hyce_kernels import ragged
 from hyce_kernels.propagation import Masked, Packed, Structure, plan, run
+from hyce_kernels.steps import Steps, steps
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from hyce_gpu import Config, Hypergraph
+from hyce_gpu.assemble import Assembly, assemble
+from hyce_gpu.chains import Traced, trace_chains
+from hyce_gpu.expand import Entry, expand
+from hyce_gpu.linked import evidence
+from hyce_gpu.linked.candidates import find_candidates
+from hyce_gpu.linked.relevance import Asked
+from hyce_gpu.linked.walk import walk
+from hyce_gpu.propagate import propagate
+from hyce_gpu.select import subgraph_of
+from hyce_gpu.similarity import Similarity
 
 RESTART, STEPS = 0.3, 3
 TOLERANCE = {torch.float64: {"rtol": 1e-11, "atol": 1e-14}, torch.float32: {"rtol": 5e-5, "atol": 1e-7}}
@@ -148,6 +166,102 @@ def test_a_copy_between_devices_is_recorded() -> None:
     assert _why_it_waits(copy, (elsewhere, elsewhere), {}) is None
 
 
+@dataclass(frozen=True)
+class Corpus:
+    """Three questions, one of them without entry entities, over a hypergraph of 40 entities."""
+
+    hypergraph: Hypergraph
+    asked: Asked
+    to_entities: Similarity
+
+    @classmethod
+    def on(cls, device: str, chosen: Steps) -> Corpus:
+        generator = torch.Generator().manual_seed(3)
+
+        def unit(rows: int) -> Tensor:
+            drawn = torch.randn(rows, 6, generator=generator, dtype=torch.float64)
+            return torch.nn.functional.normalize(drawn, dim=1)
+
+        members = torch.randint(0, 40, (60, 3), generator=generator).tolist()
+        subject = [row[0] for row in members[::3]]
+        hypergraph = Hypergraph.from_members(
+            40, members, entity_vectors=unit(40), hyperedge_vectors=unit(60), passage_subject=subject,
+            hyperedge_passage=[edge // 3 for edge in range(60)], hyperedge_terms=[{edge % 5: 1} for edge in range(60)],
+        ).to(device)  # fmt: skip
+        questions = unit(3).to(device)
+        pairs = torch.tensor([[0, 1], [0, 7], [2, 4]]).to(device)
+        to_hyperedges = Similarity(questions, hypergraph.hyperedge_vectors, chosen)
+        to_passages = Similarity(questions, hypergraph.passages.vectors, chosen)
+        entry = Entry(3, pairs[:, 0], pairs[:, 1])
+        asked = Asked(entry, pairs[:, 0], pairs[:, 1] % 5, to_hyperedges, to_passages, chosen)
+        return cls(hypergraph, asked, Similarity(questions, hypergraph.entity_vectors, chosen))
+
+
+Evidence = tuple[Assembly, Traced]
+Later = Callable[[], Evidence]
+
+
+def _paper(corpus: Corpus) -> Later:
+    config, asked, hypergraph = Config.paper(), corpus.asked, corpus.hypergraph
+    found = expand(hypergraph, asked.entry, asked.to_hyperedges, config)
+    subgraph = subgraph_of(hypergraph, found.question, found.hyperedge, found.score, 3, asked.steps)
+
+    def later() -> Evidence:
+        confidence = propagate(hypergraph, subgraph, asked.entry, corpus.to_entities, config)
+        assembly = assemble(hypergraph, subgraph, confidence, config)
+        return assembly, trace_chains(hypergraph, subgraph, assembly, confidence.is_entry, config)
+
+    return later
+
+
+def _linked(corpus: Corpus) -> Later:
+    config, asked, hypergraph = Config.linked(), corpus.asked, corpus.hypergraph
+    found, _ = find_candidates(hypergraph, asked, config)
+    subgraph = subgraph_of(hypergraph, found.question, found.hyperedge, found.score(config), 3, asked.steps)
+    relevance = found.scaled.clamp(0, 1)
+
+    def later() -> Evidence:
+        walked = walk(hypergraph, subgraph, asked.entry, relevance, found.mixed, config)
+        assembly = evidence.assemble(hypergraph, subgraph, walked, relevance, found.entry, config)
+        return assembly, trace_chains(hypergraph, subgraph, assembly, walked.is_entry, config)
+
+    return later
+
+
+METHODS = pytest.mark.parametrize("method", [_paper, _linked], ids=["paper", "linked"])
+
+
+@METHODS
+def test_nothing_waits_after_the_sub_hypergraph(
+    method: Callable[[Corpus], Later], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ragged, "waits_for", lambda _: True)
+    later = method(Corpus.on("cpu", steps("torch", "cpu")))
+    with Waits() as waits:
+        assembly, traced = later()
+    assert waits.found == {}
+    assert (assembly.row >= 0).any()
+    assert (traced.value > 0).any()
+
+
+@METHODS
+def test_the_search_for_the_sub_hypergraph_still_waits(method: Callable[[Corpus], Later]) -> None:
+    corpus = Corpus.on("cpu", steps("torch", "cpu"))
+    with Waits() as waits:
+        method(corpus)
+    assert waits.found["_unique2"] > 0
+
+
+def test_similarities_and_membership_wait_for_nothing() -> None:
+    corpus = Corpus.on("cpu", steps("torch", "cpu"))
+    to_hyperedges, entry = corpus.asked.to_hyperedges, corpus.asked.entry
+    with Waits() as waits:
+        to_hyperedges.nearest(5)
+        to_hyperedges.pairs(entry.question, entry.entity)
+        to_hyperedges.steps.contains(entry.question, entry.entity, entry.question, entry.entity, 3, 40)
+    assert waits.found == {}
+
+
 @contextmanager
 def _waiting_is_an_error() -> Iterator[None]:
     before = torch.cuda.get_sync_debug_mode()
@@ -176,3 +290,19 @@ def test_cuda_waits_for_nothing(backend: str, layout: Any, dtype: torch.dtype) -
     expected = run(plan(layout(), torch.float64, "reference"), _start(layout()), RESTART, STEPS)
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one.cpu().double(), other, **TOLERANCE[dtype])
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+@METHODS
+def test_cuda_waits_for_nothing_after_the_sub_hypergraph(method: Callable[[Corpus], Later]) -> None:
+    later = method(Corpus.on("cuda", steps("auto", "cuda")))
+    # Compiles, and makes the handles of the libraries: what is done once may wait.
+    later()
+    torch.cuda.synchronize()
+    with _waiting_is_an_error():
+        assembly, traced = later()
+    expected, chains = method(Corpus.on("cpu", steps("torch", "cpu")))()
+    assert assembly.row.tolist() == expected.row.tolist()
+    torch.testing.assert_close(assembly.score.cpu(), expected.score)
+    torch.testing.assert_close(traced.value.cpu(), chains.value)

@@ -75,6 +75,59 @@ def test_gather_rows(backend: Steps, problem: Ragged) -> None:
 
 
 @EXAMPLES
+@given(PAIRS, PAIRS)
+def test_merged(backend: Steps, one: list[tuple[int, int]], other: list[tuple[int, int]]) -> None:
+    first, second = sorted(set(one)), sorted(set(other) - set(one))
+    order = backend.merged(*columns(first), *columns(second), 6, UNIVERSE)
+    assert [(first + second)[place] for place in order.tolist()] == sorted(first + second)
+
+
+@EXAMPLES
+@given(ragged())
+def test_unit_members(backend: Steps, problem: Ragged) -> None:
+    pointer, values = problem.csr
+    of = ids([number for number, row in enumerate(problem.rows) for _ in row])
+    # Each row once at most, and places without a row.
+    rows = [-1, *dict.fromkeys(problem.row), -1]
+    unit, found = backend.unit_members(pointer, of, values, ids(rows))
+    pairs = [pair for pair in zip(unit.tolist(), found.tolist(), strict=True) if pair[0] < len(rows)]
+    expected = [(place, value) for place, row in enumerate(rows) if row >= 0 for value in problem.rows[row]]
+    assert sorted(pairs) == sorted(expected)
+
+
+@EXAMPLES
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(-1, 4), st.integers(0, 3)), max_size=40), st.integers(1, 9))
+def test_top_table(backend: Steps, values: list[tuple[int, int, int]], k: int) -> None:
+    segment, score, tie = columns(sorted(values, key=lambda one: one[0]), 3)
+    found = backend.top_table(segment, score.double() / 4, 6, k, tie).view(6, k).tolist()
+    for number, places in enumerate(found):
+        own = [at for at in range(len(values)) if segment[at] == number and score[at] >= 0]
+        best = sorted(own, key=lambda at: (-score[at], tie[at], at))[:k]
+        assert places == best + [-1] * (k - len(best))
+
+
+@EXAMPLES
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 4)), max_size=40))
+def test_leaders(backend: Steps, values: list[tuple[int, int]]) -> None:
+    # Groups are numbers below how many values there are.
+    group = ids([min(one, len(values) - 1) for one, _ in values])
+    score, tie = ids([score for _, score in values]), torch.arange(len(values)).flip(0)
+    best = {int(one): at for at, one in enumerate(group)}
+    for at, one in enumerate(group.tolist()):
+        best[one] = max(best[one], at, key=lambda at: (score[at], -tie[at]))
+    found = backend.leaders(group, score.double() / 4, tie)
+    assert found.tolist() == [at in best.values() for at in range(len(values))]
+
+
+@EXAMPLES
+@given(PAIRS)
+def test_numbered(backend: Steps, pairs: list[tuple[int, int]]) -> None:
+    pairs = sorted(pairs, key=lambda one: one[0])
+    number = {pair: at for at, pair in enumerate(sorted(set(pairs)))}
+    assert backend.numbered(*columns(pairs), 6, UNIVERSE).tolist() == [number[pair] for pair in pairs]
+
+
+@EXAMPLES
 @given(PAIRS)
 def test_distinct(backend: Steps, pairs: list[tuple[int, int]]) -> None:
     found = backend.distinct(*columns(pairs), 6, UNIVERSE)

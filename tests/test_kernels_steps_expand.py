@@ -34,10 +34,12 @@ def asked() -> tuple[Tensor, ...]:
 
 @pytest.mark.parametrize("beta", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("budget", [1, 40, 300, EDGES])
-@pytest.mark.parametrize("hops", [1, 3, 5])
-def test_wide_frontiers(asked: tuple[Tensor, ...], hops: int, budget: int, beta: float) -> None:
-    found = steps("numba", "cpu").expand(*asked, hops, budget, beta, 64)
-    expected = steps("torch", "cpu").expand(*asked, hops, budget, beta, 64)
+@pytest.mark.parametrize("hops", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("keep", [8, 64])
+def test_wide_frontiers(asked: tuple[Tensor, ...], keep: int, hops: int, budget: int, beta: float) -> None:
+    """Fewer kept than the budget lets in: then the last two hops are mostly settled without it."""
+    found = steps("numba", "cpu").expand(*asked, hops, budget, beta, keep)
+    expected = steps("torch", "cpu").expand(*asked, hops, budget, beta, keep)
     for one, other in zip(found, expected, strict=True):
         assert torch.allclose(one.double(), other.double(), rtol=0, atol=1e-7)
 

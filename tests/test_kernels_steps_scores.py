@@ -1,4 +1,4 @@
-"""The steps that score, link, fuse and expand: each backend against plain loops over lists."""
+"""The steps that score and expand: each backend against plain loops over lists."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 import torch
-from hyce_kernels import linking_reference
 from hyce_kernels.steps import Steps, steps
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,8 +18,6 @@ TYPES = (torch.float32, torch.float64)
 EXAMPLES = settings(max_examples=40, deadline=None)
 # Sums in another order: a unit in the last place of 32 bits, or what 64 bits lose over some hundred terms.
 TOLERANCE = {torch.float32: 2.0**-23, torch.float64: 1e-12}
-# No power of two: a number that 32 bits would not hold.
-SIDE = 0.7
 
 
 @pytest.fixture(params=BACKENDS, scope="module")
@@ -116,102 +113,6 @@ def test_nearest_none(backend: Steps) -> None:
     for k, rows, width in ((0, 5, 3), (3, 0, 3)):
         question, row = backend.nearest(unit(2, width, torch.float32), unit(rows, width, torch.float32), k)
         assert question.tolist() == row.tolist() == []
-
-
-@st.composite
-def linked(draw: st.DrawFn) -> tuple[list[list[int]], list[int], list[int], list[float], list[float]]:
-    """Members, passage and score of each hyperedge, subject of each passage, weight of each entity; eighths tie."""
-    entity, eighth = st.integers(0, 5), st.integers(0, 8).map(lambda n: n / 8)
-    members = draw(st.lists(st.lists(entity, max_size=4, unique=True), max_size=12))
-    passage = [draw(st.integers(0, 3)) for _ in members]
-    subject = draw(st.lists(st.integers(-1, 5), min_size=4, max_size=4))
-    weight = draw(st.lists(eighth, min_size=6, max_size=6))
-    return members, passage, subject, [draw(eighth) for _ in members], weight
-
-
-Linked = tuple[list[list[int]], list[int], list[int], list[float], list[float]]
-
-
-def incidences(members: list[list[int]], passage: list[int], subject: list[int], weight: list[float]) -> list[Tensor]:
-    """(entity, hyperedge, weight, is_subject) of each incidence."""
-    pairs = [(entity, edge) for edge, row in enumerate(members) for entity in row]
-    entity, edge = ids([one for one, _ in pairs]), ids([other for _, other in pairs])
-    is_subject = torch.tensor([subject[passage[edge]] == entity for entity, edge in pairs], dtype=torch.bool)
-    return [entity, edge, torch.tensor([weight[one] for one, _ in pairs], dtype=torch.float64), is_subject]
-
-
-@EXAMPLES
-@given(linked())
-def test_link(backend: Steps, problem: Linked) -> None:
-    members, passage, subject, score, weight = problem
-    of_edge = torch.tensor(score, dtype=torch.float64)
-    found = backend.link(*incidences(members, passage, subject, weight), ids(passage), of_edge, SIDE)
-    subjects = [subject[one] for one in passage]
-    # Three factors, multiplied in another order.
-    assert found.tolist() == pytest.approx(linking_reference.link(members, passage, subjects, score, weight, SIDE))
-
-
-@EXAMPLES
-@given(st.lists(st.lists(st.lists(st.integers(0, 4), max_size=4, unique=True), max_size=5), min_size=1, max_size=5),
-       st.sampled_from([0.25, 1 / 3, 0.5, 1.0]))  # fmt: skip
-def test_fuse(backend: Steps, segments: list[list[list[int]]], threshold: float) -> None:
-    units = [(one, rank, held) for one, rows in enumerate(segments) for rank, held in enumerate(rows)]
-    # Elements are numbered through: each belongs to one segment.
-    pairs = [(at, 5 * one + value) for at, (one, _, held) in enumerate(units) for value in held]
-    unit_of, element = ids([one for one, _ in pairs]), ids([other for _, other in pairs])
-    segment, rank = ids([one for one, _, _ in units]), ids([rank for _, rank, _ in units])
-    representative, by = backend.fuse(unit_of, element, segment, rank, len(segments), 5, threshold)
-    expected = [by_rank_of for rows in segments for by_rank_of in fused(rows, threshold)]
-    assert by.tolist() == expected
-    assert representative.tolist() == [expected[at] == rank for at, (_, rank, _) in enumerate(units)]
-
-
-def fused(rows: list[list[int]], threshold: float) -> list[int]:
-    by: dict[int, int] = {}
-    for first, own in enumerate(rows):
-        if first in by:
-            continue
-        by[first] = first
-        for other, theirs in enumerate(rows):
-            union = len({*own, *theirs})
-            if other not in by and union and len({*own} & {*theirs}) / union >= threshold:
-                by[other] = first
-    return [by[rank] for rank in range(len(rows))]
-
-
-@EXAMPLES
-@given(linked(), st.integers(1, 6))
-def test_bridges(backend: Steps, problem: Linked, width: int) -> None:
-    members, passage, subject, _, weight = problem
-    # Unit u stands in segment u // width at rank u % width; entities are numbered through the segments.
-    num_segments = len(members) // width + 1
-    entity, edge, of_pair, is_subject = incidences(members, passage, subject, weight)
-    place = torch.arange(len(members))
-    strength, through = backend.bridges(
-        edge, entity + 6 * (edge // width), of_pair, is_subject, ids(passage), place, width, num_segments, SIDE
-    )
-    assert strength.shape == through.shape == (num_segments, width, width)
-    for one in range(num_segments * width):
-        for rank in range(width):
-            other = one // width * width + rank
-            cell = (one // width, one % width, rank)
-            expected = (0.0, -1)
-            if max(one, other) < len(members):
-                expected = bridge(members, passage, subject, weight, one, other)
-            lifted = expected[1] + 6 * (one // width) if expected[1] >= 0 else -1
-            assert (float(strength[cell]), int(through[cell])) == (expected[0], lifted)
-
-
-def bridge(
-    members: list[list[int]], passage: list[int], subject: list[int], weight: list[float], one: int, other: int
-) -> tuple[float, int]:
-    best, by = 0.0, -1
-    for entity in sorted({*members[one]} & {*members[other]}) if passage[one] != passage[other] else ():
-        subjects = subject[passage[one]], subject[passage[other]]
-        strength = weight[entity] * linking_reference.bridge_factor(entity, *subjects, SIDE)
-        if strength > best:
-            best, by = strength, entity
-    return best, by
 
 
 @st.composite

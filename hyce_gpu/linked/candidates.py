@@ -70,7 +70,7 @@ def find_candidates(hypergraph: Hypergraph, asked: Asked, config: Config) -> tup
     scale = _scale(found, relevance, asked, config)
     scored = _scored(found, relevance, scale)
     fresh = _compare(*_bridged(hypergraph, scored, asked, config), relevance)
-    every = _both(scored, _scored(fresh, relevance, scale))
+    every = _both(scored, _scored(fresh, relevance, scale), asked, edges)
     best = steps.top_per_segment(
         every.question, every.score(config), num_questions, config.max_hyperedges, every.hyperedge
     )
@@ -135,7 +135,8 @@ def _bridged(hypergraph: Hypergraph, scored: Scored, asked: Asked, config: Confi
     return question[~is_old], hyperedge[~is_old]
 
 
-def _both(first: Scored, second: Scored) -> Scored:
-    """Sorted by question; the hyperedges of a question in no order."""
+def _both(first: Scored, second: Scored, asked: Asked, edges: int) -> Scored:
+    """Sorted by question, then hyperedge."""
     both = Scored(*(torch.cat(columns) for columns in zip(vars(first).values(), vars(second).values(), strict=True)))
-    return both.rows(torch.sort(both.question, stable=True).indices)
+    pairs = first.question, first.hyperedge, second.question, second.hyperedge
+    return both.rows(asked.steps.merged(*pairs, asked.entry.num_questions, edges))

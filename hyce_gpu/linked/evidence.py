@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import torch
 from hyce_kernels.ragged import lengths, segment_max
 from torch import Tensor
 
-from hyce_gpu.assemble import Assembly, fuse_units
+from hyce_gpu.assemble import Assembly, assembled
 from hyce_gpu.config import EPSILON, Config
 from hyce_gpu.hypergraph import Hypergraph
 from hyce_gpu.linked.bridges import bridge_weight, is_subject
 from hyce_gpu.linked.walk import Walked
-from hyce_gpu.select import Subgraph, best_rows
+from hyce_gpu.select import Subgraph, best_table
 
 
 def assemble(
@@ -27,9 +25,10 @@ def assemble(
     is_about = is_subject(hypergraph, subgraph, subgraph.edge_row, subgraph.entity_row)
     passage = hypergraph.passages.of_hyperedge[subgraph.hyperedge]
     gain = subgraph.steps.link(
-        subgraph.entity_row, subgraph.edge_row, weight, is_about, passage, own, config.side_bridge
-    )
-    group = _local_passages(subgraph, passage, len(hypergraph.passages))
+        subgraph.entity_row, subgraph.edge_row, weight, is_about, passage, own, config.side_bridge,
+        subgraph.edge_question, subgraph.num_questions, len(subgraph.entity),
+    )  # fmt: skip
+    group = subgraph.steps.numbered(subgraph.edge_question, passage, subgraph.num_questions, len(hypergraph.passages))
     terms = {
         "relevance": relevance,
         "entry": config.weight_entry * entry,
@@ -37,16 +36,13 @@ def assemble(
         "propagation": config.weight_propagation * _flow(subgraph, group, walked.hyperedge),
     }
     score = torch.stack(tuple(terms.values())).sum(0)
-    chosen = _choose(subgraph, group, score, config)
-    return _paths(subgraph, chosen, score, terms, config)
-
-
-def _local_passages(subgraph: Subgraph, passage: Tensor, num_passages: int) -> Tensor:
-    """The passage of each hyperedge, numbered through the questions [H]."""
-    rows = torch.arange(len(passage) + 1, device=passage.device)
-    return subgraph.steps.incidence(
-        rows, passage, subgraph.edge_question, rows[:-1], subgraph.num_questions, num_passages
-    )[1]
+    # One hyperedge of each passage.
+    speaks = subgraph.steps.leaders(group, score, subgraph.hyperedge)
+    rows = best_table(subgraph, torch.where(speaks, score, -1.0), config.evidence_units)
+    # All entities of a hyperedge are retained: the terms have weighed them already.
+    retained = torch.ones_like(subgraph.entity, dtype=torch.bool)
+    fallback = torch.zeros(subgraph.num_questions, dtype=torch.bool, device=score.device)
+    return assembled(subgraph, rows, score, terms, retained, fallback, config)
 
 
 def _flow(subgraph: Subgraph, group: Tensor, through: Tensor) -> Tensor:
@@ -54,23 +50,3 @@ def _flow(subgraph: Subgraph, group: Tensor, through: Tensor) -> Tensor:
     total = torch.zeros_like(through).index_add_(0, group, through)[group]
     most = segment_max(total, lengths(subgraph.edge_question, subgraph.num_questions))
     return total / (most + EPSILON)[subgraph.edge_question]
-
-
-def _choose(subgraph: Subgraph, group: Tensor, score: Tensor, config: Config) -> Tensor:
-    """The best hyperedge of each passage, of those the `evidence_units` best of each question; ties by lower id."""
-    rows = torch.sort(group, stable=True).indices
-    # There are no more passages than hyperedges.
-    best = rows[subgraph.steps.top_per_segment(group[rows], score[rows], len(rows), 1, subgraph.hyperedge[rows])]
-    return best_rows(subgraph, best, score, config.evidence_units)
-
-
-def _paths(subgraph: Subgraph, chosen: Tensor, score: Tensor, terms: Mapping[str, Tensor], config: Config) -> Assembly:
-    question, score = subgraph.edge_question[chosen], score[chosen]
-    # All entities of a hyperedge are retained: the terms have weighed them already.
-    retained = torch.ones_like(subgraph.entity, dtype=torch.bool)
-    is_path, represented_by = fuse_units(subgraph, chosen, retained, config)
-    best = segment_max(score, lengths(question, subgraph.num_questions))
-    supports = is_path & (score >= config.support_threshold * best[question])
-    fallback = torch.zeros(subgraph.num_questions, dtype=torch.bool, device=score.device)
-    chosen_terms = {name: term[chosen] for name, term in terms.items()}
-    return Assembly(chosen, question, score, chosen_terms, retained, fallback, represented_by, is_path, supports)

@@ -13,7 +13,7 @@ from hyce_gpu.config import EPSILON, Config
 from hyce_gpu.expand import Entry
 from hyce_gpu.hypergraph import Hypergraph
 from hyce_gpu.propagate import packed
-from hyce_gpu.select import Subgraph, best_rows, entry_mask, members_of
+from hyce_gpu.select import Subgraph, best_table, entry_mask
 
 # What carries a hyperedge of no relevance: a way to a relevant one may lead through it.
 LEAST_WEIGHT = 0.05
@@ -50,14 +50,17 @@ def walk(
 
 def _seeds(subgraph: Subgraph, rarity: Tensor, mixed: Tensor, config: Config) -> Tensor:
     """What the best hyperedges give their entities [W]: a softmax over them, split by rarity within each."""
-    counts = lengths(subgraph.edge_question, subgraph.num_questions)
-    best = segment_max(mixed, counts)[subgraph.edge_question]
-    seeds = best_rows(subgraph, torch.arange(len(mixed), device=mixed.device), mixed, config.seed_hyperedges)
-    weight = torch.exp((mixed - best)[seeds] / config.seed_temperature)
-    place, entity = members_of(subgraph, seeds)
-    share = rarity[entity]
-    given = (weight / segment_sum(share, subgraph.edge_size[seeds]))[place] * share
-    return torch.zeros_like(rarity).index_add_(0, entity, given)
+    best = segment_max(mixed, lengths(subgraph.edge_question, subgraph.num_questions))[subgraph.edge_question]
+    rows = best_table(subgraph, mixed, config.seed_hyperedges)
+    # One place more, for rows that are none.
+    is_seed = torch.zeros(len(mixed) + 1, dtype=torch.bool, device=mixed.device)
+    is_seed[torch.where(rows < 0, len(mixed), rows)] = True
+    weight = torch.exp((mixed - best) / config.seed_temperature) * is_seed[:-1]
+    share = rarity[subgraph.entity_row]
+    # A hyperedge without entities has nobody to give to.
+    total = segment_sum(share, subgraph.edge_size)
+    given = (weight / total)[subgraph.edge_row] * share
+    return torch.zeros_like(rarity).index_add_(0, subgraph.entity_row, given)
 
 
 def _normalised(weight: Tensor, subgraph: Subgraph) -> Tensor:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from hyce_kernels.ragged import gather_rows, lengths, pointers
+from hyce_kernels.fusion import held_by
 
 
 def bridges(
@@ -17,39 +17,38 @@ def bridges(
     weight: Tensor,
     is_subject: Tensor,
     passage: Tensor,
-    place: Tensor,
     width: int,
-    num_segments: int,
+    num_elements: int,
     side: float,
 ) -> tuple[Tensor, Tensor]:
     """How strongly every two units of a segment are bridged, and by which entity.
 
     Args:
-        unit, element: the entities of each unit [N], distinct pairs; an element belongs to one segment only.
+        unit, element: the entities of each unit [N], distinct pairs; an element belongs to one segment only. A unit is
+            segment · width + place, S · width of them; the next number means nothing.
         weight, is_subject: of each pair [N], as in `linking.link`.
         passage: of each unit [U]; units of one passage are not bridged.
-        place: of each unit [U]: segment · width + rank, rank below `width`.
 
     Returns:
         (strength [S, width, width], element [S, width, width], -1 where there is no bridge; ties by lower element).
     """
-    by_element = torch.sort(element, stable=True).indices
-    counts = lengths(element, int(element.max()) + 1 if len(element) else 0)
-    left, right = gather_rows(pointers(counts), by_element, element[by_element])
-    left = by_element[left]
-    # Two Python numbers would make 32 bits of it.
-    full = torch.full_like(weight[left], 1.0)
-    factor = torch.where(is_subject[left] | is_subject[right], full, side)
-    factor = torch.where(is_subject[left] & is_subject[right], 0.0, factor)
-    strength = weight[left] * factor * (passage[unit[left]] != passage[unit[right]])
-    rank = place[unit[right]] % width
-    cell = place[unit[left]] * width + rank
-    best = strength.new_zeros(num_segments * width * width).scatter_reduce_(0, cell, strength, "amax")
-    is_best = (strength == best[cell]) & (strength > 0)
+    num_units = len(passage)
+    holds = held_by(unit, element, torch.ones_like(is_subject), num_units, width, num_elements)[element]
+    theirs, ours = held_by(unit, element, is_subject, num_units, width, num_elements)[element], is_subject[:, None]
+    factor = torch.where(ours | theirs, 1.0, torch.full_like(weight, side)[:, None])
+    factor = torch.where(ours & theirs, 0.0, factor)
+    # One row more, for the pairs that mean nothing.
+    passages = torch.cat((passage.view(-1, width), passage.new_zeros(1, width)))[unit // width]
+    elsewhere = passages != passages.gather(1, (unit % width)[:, None])
+    strength = weight[:, None] * factor * (holds & elsewhere)
+    cell = unit[:, None].expand_as(strength)
+    best = strength.new_zeros(num_units + 1, width).scatter_reduce_(0, cell, strength, "amax")
+    is_best = (strength == best[unit]) & (strength > 0)
     through = torch.full_like(best, -1, dtype=torch.long)
-    through.scatter_reduce_(0, cell[is_best], element[left][is_best], "amin", include_self=False)
-    shape = (num_segments, width, width)
-    return best.view(shape), through.view(shape)
+    by = element[:, None].expand_as(strength)
+    through.scatter_reduce_(0, torch.where(is_best, cell, num_units), by, "amin", include_self=False)
+    shape = (-1, width, width)
+    return best[:-1].view(shape), through[:-1].view(shape)
 
 
 def trace(strength: Tensor, start: Tensor, gain: Tensor, hyperedges: int) -> tuple[Tensor, list[Tensor]]:

@@ -5,29 +5,32 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from hyce_kernels.ragged import gather_rows, lengths, pointers
 
-
-def jaccard(unit: Tensor, element: Tensor, segment: Tensor, rank: Tensor, num_segments: int, width: int) -> Tensor:
+def jaccard(unit: Tensor, element: Tensor, num_units: int, width: int, num_elements: int) -> Tensor:
     """Jaccard overlap of every two units of a segment.
 
     Args:
-        unit, element: the elements of each unit [N], distinct pairs; an element belongs to one segment only.
-        segment, rank: of each unit [U]: its segment, and its place in it, below `width`.
+        unit, element: the elements of each unit [N], distinct pairs; an element belongs to one segment only. A unit is
+            segment · width + place; `num_units` = S · width means nothing.
 
     Returns:
         [S, width, width], float64, so that a threshold cuts where exact fractions say; 0 beside missing units.
     """
-    by_element = torch.sort(element, stable=True).indices
-    owner = unit[by_element]
-    counts = lengths(element, int(element.max()) + 1 if len(element) else 0)
-    left, right = gather_rows(pointers(counts), owner, element[by_element])
-    left = owner[left]
-    cell = (segment[left] * width + rank[left]) * width + rank[right]
-    shared = lengths(cell, num_segments * width * width).view(num_segments, width, width)
+    holds = held_by(unit, element, torch.ones_like(unit, dtype=torch.bool), num_units, width, num_elements)
+    shared = torch.zeros((num_units + 1, width), dtype=torch.long, device=unit.device)
+    shared.index_add_(0, unit, holds[element].long())
+    shared = shared[:-1].view(-1, width, width)
     size = shared.diagonal(dim1=1, dim2=2)
     union = size[:, :, None] + size[:, None, :] - shared
     return shared.double() / union.clamp(min=1)
+
+
+def held_by(unit: Tensor, element: Tensor, is_so: Tensor, num_units: int, width: int, num_elements: int) -> Tensor:
+    """Whether `is_so` [N] holds of each element and the unit at each place of its segment: bool [M + 1, width]."""
+    row = torch.where(unit < num_units, element, num_elements)
+    table = torch.zeros((num_elements + 1, width), dtype=torch.bool, device=unit.device)
+    table[row, unit % width] = is_so
+    return table
 
 
 def fuse(overlap: Tensor, valid: Tensor, threshold: float) -> tuple[Tensor, Tensor]:

@@ -13,7 +13,14 @@ from hyce_kernels.ragged import lengths, segment_max
 
 
 def link(
-    entity: Tensor, hyperedge: Tensor, weight: Tensor, is_subject: Tensor, passage: Tensor, score: Tensor, side: float
+    entity: Tensor,
+    hyperedge: Tensor,
+    weight: Tensor,
+    is_subject: Tensor,
+    passage: Tensor,
+    score: Tensor,
+    side: float,
+    num_entities: int,
 ) -> Tensor:
     """The gain of each hyperedge [H]: the maximum over its entities of weight · factor · partner's score.
 
@@ -27,7 +34,6 @@ def link(
         passage: of each hyperedge [H]; hyperedges of one passage are no partners.
         score: of each hyperedge [H], not negative.
     """
-    num_entities = int(entity.max()) + 1 if len(entity) else 0
     value, owner = score[hyperedge], passage[hyperedge]
     about = _best(value, entity, is_subject, num_entities)
     first = _best(value, entity, ~is_subject, num_entities)
@@ -38,9 +44,12 @@ def link(
     return segment_max(partner * weight, lengths(hyperedge, len(score)))
 
 
+# What does not count goes to a cell of its own: to leave it out would need to know how much is left.
 def _best(value: Tensor, entity: Tensor, where: Tensor, count: int) -> Tensor:
-    return value.new_zeros(count).scatter_reduce_(0, entity[where], value[where], "amax")
+    cell = torch.where(where, entity, count)
+    return value.new_zeros(count + 1).scatter_reduce_(0, cell, value, "amax")[:-1]
 
 
 def _lowest(value: Tensor, entity: Tensor, where: Tensor, count: int) -> Tensor:
-    return value.new_full((count,), -1).scatter_reduce_(0, entity[where], value[where], "amin", include_self=False)
+    cell = torch.where(where, entity, count)
+    return value.new_full((count + 1,), -1).scatter_reduce_(0, cell, value, "amin", include_self=False)[:-1]

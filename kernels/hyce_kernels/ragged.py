@@ -16,12 +16,17 @@ def pointers(counts: Tensor) -> Tensor:
 
 def lengths(segment: Tensor, num_segments: int) -> Tensor:
     """How many values each segment holds, int64 [S], for sorted or unsorted segment ids [M]."""
-    if segment.is_cuda:
+    if waits_for(segment):
         # bincount would fetch the highest id from the device.
         return torch.zeros(num_segments, dtype=torch.long, device=segment.device).index_add_(
             0, segment, torch.ones_like(segment)
         )
     return torch.bincount(segment, minlength=num_segments)
+
+
+def waits_for(tensor: Tensor) -> bool:
+    """Whether the host would wait for the tensor's device to learn a size."""
+    return tensor.is_cuda
 
 
 def gather_rows(pointer: Tensor, values: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:

@@ -42,13 +42,11 @@ def _plan_packed(packed: Packed, dtype: torch.dtype) -> Plan:
     from hyce_kernels.propagation import numba_kernels
 
     into, back = weights(packed, dtype)
-    incident_pointer = packed.entity.new_empty(packed.num_entities + 1)
-    incident_pointer[-1] = len(packed.entity)
-    incident, share, inverse_degree = torch.empty_like(packed.entity), torch.empty_like(into), torch.empty_like(back)
-    structure = _arrays(packed.entity, packed.member_pointer, packed.entity_pointer, packed.hyperedge_pointer)
-    by_entity, given, made = _arrays(incident_pointer, incident), _arrays(into, back), _arrays(share, inverse_degree)
-    numba_kernels.plan_packed(*structure, *given, *by_entity, *made)
-    return Plan(numba_kernels.run_packed, (*structure, *by_entity, *given, *made), packed.num_hyperedges)
+    made = torch.empty_like(into), torch.empty_like(back)
+    structure = packed.entity, packed.member_pointer, packed.entity_pointer, packed.hyperedge_pointer
+    arrays = _arrays(*structure, into, back, *made)
+    numba_kernels.plan_packed(*arrays)
+    return Plan(numba_kernels.run_packed, arrays, packed.num_hyperedges)
 
 
 def _plan_masked(structure: Structure, dtype: torch.dtype) -> Plan:

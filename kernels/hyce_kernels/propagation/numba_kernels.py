@@ -26,63 +26,48 @@ def _weighted_sums(values, weight, index, pointer, first, last, sums):
         start = end
 
 
-@njit(nogil=True, cache=True)
-def _sort_by_entity(entity, member_pointer, first, last, first_edge, last_edge, incident_pointer, incident):
-    """The incidences of one question by entity: a counting sort, whose counters stand in `incident_pointer`."""
-    for v in range(first, last):
-        incident_pointer[v] = 0
-    for place in range(member_pointer[first_edge], member_pointer[last_edge]):
-        incident_pointer[entity[place]] += 1
-    start = member_pointer[first_edge]
-    for v in range(first, last):
-        count = incident_pointer[v]
-        incident_pointer[v] = start
-        start += count
-    for edge in range(first_edge, last_edge):
-        for place in range(member_pointer[edge], member_pointer[edge + 1]):
-            v = entity[place]
-            incident[incident_pointer[v]] = edge
-            incident_pointer[v] += 1
-    # Each counter has arrived where the next entity begins.
-    for v in range(last - 1, first, -1):
-        incident_pointer[v] = incident_pointer[v - 1]
-    if first < last:
-        incident_pointer[first] = member_pointer[first_edge]
-
-
 @njit(parallel=True, nogil=True, cache=True)
-def plan_packed(
-    entity, member_pointer, entity_pointer, hyperedge_pointer, into, back,
-    incident_pointer, incident, share, inverse_degree,
-):  # fmt: skip
-    """Fills the last four. Every question writes its own part of them; the last pointer is set by the caller."""
+def plan_packed(entity, member_pointer, entity_pointer, hyperedge_pointer, into, back, share, inverse_degree):
+    """Fills the last two. Every question writes its own part of them."""
     nothing, one = share.dtype.type(0), share.dtype.type(1)
     for question in prange(len(entity_pointer) - 1):
         first, last = entity_pointer[question], entity_pointer[question + 1]
-        first_edge, last_edge = hyperedge_pointer[question], hyperedge_pointer[question + 1]
-        _sort_by_entity(entity, member_pointer, first, last, first_edge, last_edge, incident_pointer, incident)
-        for edge in range(first_edge, last_edge):
+        inverse_degree[first:last] = nothing
+        for edge in range(hyperedge_pointer[question], hyperedge_pointer[question + 1]):
             size = nothing
             for place in range(member_pointer[edge], member_pointer[edge + 1]):
                 size += back[entity[place]]
+                inverse_degree[entity[place]] += into[edge]
             share[edge] = into[edge] / size if size > 0 else nothing
-        # The pointer behind the last entity belongs to the next question, which may not have come to it yet.
-        start = member_pointer[first_edge]
         for v in range(first, last):
-            end = incident_pointer[v + 1] if v + 1 < last else member_pointer[last_edge]
-            degree = nothing
-            for place in range(start, end):
-                degree += into[incident[place]]
-            inverse_degree[v] = one / degree if degree > 0 else nothing
-            start = end
+            inverse_degree[v] = one / inverse_degree[v] if inverse_degree[v] > 0 else nothing
+
+
+@njit(nogil=True, cache=True)
+def _through(scaled, share, entity, member_pointer, first_edge, last_edge, reached):
+    """Adds to what reaches each entity what its hyperedges take from theirs and hand on."""
+    start = member_pointer[first_edge]
+    for edge in range(first_edge, last_edge):
+        end = member_pointer[edge + 1]
+        total = scaled.dtype.type(0)
+        for place in range(start, end):
+            total += scaled[entity[place]]
+        total *= share[edge]
+        for place in range(start, end):
+            reached[entity[place]] += total
+        start = end
 
 
 @njit(parallel=True, nogil=True, cache=True)
 def run_packed(
-    entity, member_pointer, entity_pointer, hyperedge_pointer, incident_pointer, incident,
-    into, back, share, inverse_degree, restart_vector, restart, rest, steps, scaled, confidence, flow,
+    entity, member_pointer, entity_pointer, hyperedge_pointer, into, back, share, inverse_degree, restart_vector,
+    restart, rest, steps, scaled, confidence, flow,
 ):  # fmt: skip
-    """Fills `confidence` [W] and `flow` [H]; `scaled` [W] is working memory. `rest` = 1 - `restart`."""
+    """Fills `confidence` [W] and `flow` [H]; `scaled` [W] is working memory. `rest` = 1 - `restart`.
+
+    A hyperedge hands on at once what it has taken: the members of each stand side by side, so that no second pass over
+    the incidences has to find the hyperedges of an entity.
+    """
     for question in prange(len(entity_pointer) - 1):
         first, last = entity_pointer[question], entity_pointer[question + 1]
         first_edge, last_edge = hyperedge_pointer[question], hyperedge_pointer[question + 1]
@@ -90,10 +75,10 @@ def run_packed(
             confidence[v] = restart_vector[v]
             scaled[v] = restart_vector[v] * inverse_degree[v]
         for _ in range(steps):
-            _weighted_sums(scaled, share, entity, member_pointer, first_edge, last_edge, flow)
-            _weighted_sums(flow, back, incident, incident_pointer, first, last, confidence)
+            confidence[first:last] = 0
+            _through(scaled, share, entity, member_pointer, first_edge, last_edge, confidence)
             for v in range(first, last):
-                confidence[v] = restart * restart_vector[v] + rest * confidence[v]
+                confidence[v] = restart * restart_vector[v] + rest * (back[v] * confidence[v])
                 scaled[v] = confidence[v] * inverse_degree[v]
         _weighted_sums(scaled, into, entity, member_pointer, first_edge, last_edge, flow)
 

@@ -100,21 +100,58 @@ class Steps(Protocol):
         passage: Tensor,
         score: Tensor,
         side: float,
+        segment: Tensor,
+        num_segments: int,
+        num_elements: int,
     ) -> Tensor:
-        """Bridge linking, as `hyce_kernels.linking.link` says."""
+        """Bridge linking, as `hyce_kernels.linking.link` says.
+
+        Args:
+            segment: of each hyperedge [H], sorted; an entity belongs to one segment only.
+        """
+
+    def merged(
+        self, segment: Tensor, ids: Tensor, more_segment: Tensor, more_ids: Tensor, num_segments: int, universe: int
+    ) -> Tensor:
+        """The order that sorts two arrays of sorted distinct pairs that stand one behind the other: positions."""
+
+    def top_table(self, segment: Tensor, score: Tensor, num_segments: int, k: int, tie: Tensor | None = None) -> Tensor:
+        """As `top_per_segment`, with k places for each segment, -1 where there are fewer: [S · k].
+
+        Scores below zero stay out.
+        """
+
+    def leaders(self, group: Tensor, score: Tensor, tie: Tensor) -> Tensor:
+        """Whether each value [M] is the best of its group: bool [M]; ranked as in `top_per_segment`.
+
+        Args:
+            group: in any order, numbers below M; tie: distinct within a group.
+        """
+
+    def numbered(self, segment: Tensor, ids: Tensor, num_segments: int, universe: int) -> Tensor:
+        """The number of each pair [M] among the distinct ones: below M, in the order of segments; segment: sorted."""
+
+    def unit_members(self, pointer: Tensor, row: Tensor, values: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """The values of some CSR rows, each taken once at most: (place in `rows`, value), in no order.
+
+        A place of len(rows) means nothing: a backend may leave such pairs in, so that their number is known.
+
+        Args:
+            pointer [R+1], row [N], values [N]: the CSR array, and the row of each value; rows: [U], -1 for none.
+        """
 
     def fuse(
-        self, unit: Tensor, element: Tensor, segment: Tensor, rank: Tensor, num_segments: int, width: int,
-        threshold: float,
-    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        self, unit: Tensor, element: Tensor, valid: Tensor, width: int, num_elements: int, threshold: float
+    ) -> tuple[Tensor, Tensor]:
         """Greedy fusion by Jaccard overlap (HyCE-RAG equations 37 to 39).
 
         Args:
-            unit, element: the elements of each unit [N], distinct pairs; an element belongs to one segment only.
-            segment, rank: of each unit [U]: its segment, and its place in it by falling score, below `width`.
+            unit, element: the elements of each unit [N], distinct pairs; an element belongs to one segment only. A unit
+                is segment · width + its place in it by falling score; the number U = S · width means nothing.
+            valid: which units exist, bool [U].
 
         Returns:
-            (representative bool [U], represented_by [U]: the rank of the unit that stands for each).
+            (representative bool [U], represented_by [U]: the place of the unit that stands for each valid one).
         """
 
     def bridges(
@@ -124,9 +161,8 @@ class Steps(Protocol):
         weight: Tensor,
         is_subject: Tensor,
         passage: Tensor,
-        place: Tensor,
         width: int,
-        num_segments: int,
+        num_elements: int,
         side: float,
     ) -> tuple[Tensor, Tensor]:
         """How strongly every two units of a segment are bridged, as `hyce_kernels.chains.bridges` says."""

@@ -8,7 +8,7 @@ from numba import njit, prange
 from hyce_kernels.steps.numba_rows import bounds_of
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, parallel=True)
 def link(
     entity: np.ndarray,
     hyperedge: np.ndarray,
@@ -17,36 +17,44 @@ def link(
     passage: np.ndarray,
     score: np.ndarray,
     side: float,
+    segment: np.ndarray,
+    num_segments: int,
+    num_elements: int,
 ) -> np.ndarray:
-    count = entity.max() + 1 if len(entity) else 0
-    about, first, second = np.zeros(count), np.zeros(count), np.zeros(count)
-    holder = np.full(count, -1, dtype=np.int64)
-    for place in range(len(entity)):
-        v, value, owner = entity[place], score[hyperedge[place]], passage[hyperedge[place]]
-        if is_subject[place]:
-            about[v] = max(about[v], value)
-        elif holder[v] < 0 or value > first[v] or (value == first[v] and owner < holder[v]):
-            # The best, of the lowest passage that has it, and the best of any other passage.
-            if holder[v] >= 0 and owner != holder[v]:
-                second[v] = max(second[v], first[v])
-            first[v], holder[v] = value, owner
-        elif owner != holder[v]:
-            second[v] = max(second[v], value)
+    bounds = np.searchsorted(hyperedge, bounds_of(segment, num_segments))
+    about, first, second = np.zeros(num_elements), np.zeros(num_elements), np.zeros(num_elements)
+    holder = np.full(num_elements, -1, dtype=np.int64)
     gain = np.zeros(len(score))
-    for place in range(len(entity)):
-        v, one = entity[place], hyperedge[place]
-        partner = first[v]
-        if not is_subject[place]:
-            mentioned = second[v] if holder[v] == passage[one] else first[v]
-            partner = max(about[v], side * mentioned)
-        gain[one] = max(gain[one], partner * weight[place])
+    # Each segment has entities and hyperedges of its own.
+    for one in prange(num_segments):
+        for place in range(bounds[one], bounds[one + 1]):
+            v, value, owner = entity[place], score[hyperedge[place]], passage[hyperedge[place]]
+            if is_subject[place]:
+                about[v] = max(about[v], value)
+            elif holder[v] < 0 or value > first[v] or (value == first[v] and owner < holder[v]):
+                # The best, of the lowest passage that has it, and the best of any other passage.
+                if holder[v] >= 0 and owner != holder[v]:
+                    second[v] = max(second[v], first[v])
+                first[v], holder[v] = value, owner
+            elif owner != holder[v]:
+                second[v] = max(second[v], value)
+        for place in range(bounds[one], bounds[one + 1]):
+            v, edge = entity[place], hyperedge[place]
+            partner = first[v]
+            if not is_subject[place]:
+                mentioned = second[v] if holder[v] == passage[edge] else first[v]
+                partner = max(about[v], side * mentioned)
+            gain[edge] = max(gain[edge], partner * weight[place])
     return gain
 
 
 @njit(cache=True, nogil=True)
 def _by_unit(unit: np.ndarray, element: np.ndarray, num_units: int) -> tuple[np.ndarray, np.ndarray]:
-    """The places of each unit's pairs, by ascending element, and where each unit's start [U+1]."""
-    bounds = bounds_of(unit, num_units)
+    """The places of each unit's pairs, by ascending element, and where each unit's start [U+2].
+
+    The last unit holds what means nothing.
+    """
+    bounds = bounds_of(unit, num_units + 1)
     free, places = bounds[:-1].copy(), np.empty(len(unit), dtype=np.int64)
     for place in range(len(unit)):
         places[free[unit[place]]] = place
@@ -70,54 +78,41 @@ def _shared(element: np.ndarray, places: np.ndarray, bounds: np.ndarray, one: in
 
 @njit(cache=True, nogil=True, parallel=True)
 def fuse(
-    unit: np.ndarray, element: np.ndarray, segment: np.ndarray, rank: np.ndarray, num_segments: int, width: int,
-    threshold: float,
-) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-    places, bounds = _by_unit(unit, element, len(segment))
-    at = np.full((num_segments, width), -1, dtype=np.int64)
-    for one in range(len(segment)):
-        at[segment[one], rank[one]] = one
-    represented_by = np.full(len(segment), -1, dtype=np.int64)
-    for number in prange(num_segments):
-        for place in range(width):
-            one = at[number, place]
-            if one < 0 or represented_by[one] >= 0:
+    unit: np.ndarray, element: np.ndarray, valid: np.ndarray, width: int, threshold: float
+) -> tuple[np.ndarray, np.ndarray]:
+    places, bounds = _by_unit(unit, element, len(valid))
+    represented_by = np.full(len(valid), -1, dtype=np.int64)
+    representative = np.zeros(len(valid), dtype=np.bool_)
+    for number in prange(len(valid) // width):
+        first = number * width
+        for one in range(first, first + width):
+            if not valid[one] or represented_by[one] >= 0:
                 continue
-            represented_by[one] = place
-            for later in range(place + 1, width):
-                other = at[number, later]
-                if other >= 0 and represented_by[other] < 0:
+            represented_by[one], representative[one] = one - first, True
+            for other in range(one + 1, first + width):
+                if valid[other] and represented_by[other] < 0:
                     shared = _shared(element, places, bounds, one, other)
                     union = bounds[one + 1] - bounds[one] + bounds[other + 1] - bounds[other] - shared
                     if np.float64(shared) / max(union, 1) >= threshold:
-                        represented_by[other] = place
-    return represented_by == rank, represented_by
+                        represented_by[other] = one - first
+    return representative, represented_by
 
 
 @njit(cache=True, nogil=True, parallel=True)
 def bridges(
-    unit: np.ndarray,
-    element: np.ndarray,
-    weight: np.ndarray,
-    is_subject: np.ndarray,
-    passage: np.ndarray,
-    place_of_unit: np.ndarray,
-    width: int,
-    num_segments: int,
+    unit: np.ndarray, element: np.ndarray, weight: np.ndarray, is_subject: np.ndarray, passage: np.ndarray, width: int,
     side: float,
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     places, bounds = _by_unit(unit, element, len(passage))
+    num_segments = len(passage) // width
     strength = np.zeros((num_segments, width, width))
     through = np.full((num_segments, width, width), -1, dtype=np.int64)
-    at = np.full(num_segments * width, -1, dtype=np.int64)
-    for one in range(len(passage)):
-        at[place_of_unit[one]] = one
     for number in prange(num_segments):
         for row in range(width):
-            one = at[number * width + row]
+            one = number * width + row
             for column in range(width):
-                other = at[number * width + column]
-                if one < 0 or other < 0 or passage[one] == passage[other]:
+                other = number * width + column
+                if passage[one] == passage[other]:
                     continue
                 left, right = bounds[one], bounds[other]
                 while left < bounds[one + 1] and right < bounds[other + 1]:

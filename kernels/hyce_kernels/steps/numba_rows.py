@@ -112,6 +112,24 @@ def contains(
 
 
 @njit(cache=True, nogil=True, parallel=True)
+def merged(
+    segment: np.ndarray, ids: np.ndarray, more_segment: np.ndarray, more_ids: np.ndarray, num_segments: int
+) -> np.ndarray:
+    first, second = bounds_of(segment, num_segments), bounds_of(more_segment, num_segments)
+    order = np.empty(len(ids) + len(more_ids), dtype=np.int64)
+    for one in prange(num_segments):
+        left, right = first[one], second[one]
+        for place in range(first[one] + second[one], first[one + 1] + second[one + 1]):
+            if right == second[one + 1] or (left < first[one + 1] and ids[left] < more_ids[right]):
+                order[place] = left
+                left += 1
+            else:
+                order[place] = len(ids) + right
+                right += 1
+    return order
+
+
+@njit(cache=True, nogil=True, parallel=True)
 def top_per_segment(
     segment: np.ndarray, falling: np.ndarray, num_segments: int, k: int, tie: np.ndarray, has_tie: bool
 ) -> np.ndarray:
@@ -137,6 +155,47 @@ def top_per_segment(
         for place in range(count):
             best[kept[one] + place] = first + order[keys[place] & 0xFFFFFFFF]
     return best
+
+
+@njit(cache=True, nogil=True)
+def table(best: np.ndarray, segment: np.ndarray, score: np.ndarray, num_segments: int, k: int) -> np.ndarray:
+    """What `top_per_segment` found, k places for each segment; without those that score less than zero."""
+    placed = np.full(num_segments * k, -1, dtype=np.int64)
+    before, rank = -1, 0
+    for place in best:
+        rank = rank + 1 if segment[place] == before else 0
+        before = int(segment[place])
+        if score[place] >= 0:
+            placed[before * k + rank] = place
+    return placed
+
+
+@njit(cache=True, nogil=True)
+def leaders(group: np.ndarray, falling: np.ndarray, tie: np.ndarray) -> np.ndarray:
+    best = np.full(len(group), -1, dtype=np.int64)
+    for place in range(len(group)):
+        other = best[group[place]]
+        if other < 0 or (falling[place], tie[place]) < (falling[other], tie[other]):
+            best[group[place]] = place
+    found = np.zeros(len(group), dtype=np.bool_)
+    for first in best:
+        if first >= 0:
+            found[first] = True
+    return found
+
+
+@njit(cache=True, nogil=True)
+def unit_members(pointer: np.ndarray, values: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    total = 0
+    for row in rows:
+        total += pointer[row + 1] - pointer[row] if row >= 0 else 0
+    unit, found, total = np.empty(total, dtype=np.int64), np.empty(total, dtype=values.dtype), 0
+    for place in range(len(rows)):
+        if rows[place] >= 0:
+            for one in range(pointer[rows[place]], pointer[rows[place] + 1]):
+                unit[total], found[total] = place, values[one]
+                total += 1
+    return unit, found
 
 
 @njit(cache=True, nogil=True)
@@ -186,6 +245,21 @@ def incidence(
         entity[first[one] : first[one + 1]] = work[bounds[one] : bounds[one] + count[one + 1]]
         entity_row[bounds[one] : bounds[one + 1]] += first[one]
     return edge_row, entity_row, entity_segment, entity
+
+
+@njit(cache=True, nogil=True, parallel=True)
+def numbered(segment: np.ndarray, ids: np.ndarray, num_segments: int, universe: int, threads: int) -> np.ndarray:
+    bounds = bounds_of(segment, num_segments)
+    work, number_of, count = np.empty_like(ids), np.empty_like(ids), np.zeros(num_segments + 1, dtype=np.int64)
+    for thread in prange(threads):
+        seen, number = np.full(universe, -1, dtype=np.int32), np.empty(universe, dtype=np.int32)
+        for one in range(thread, num_segments, threads):
+            part = slice(bounds[one], bounds[one + 1])
+            count[one + 1] = _number(ids[part], one, seen, number, work[part], number_of[part])
+    first = np.cumsum(count)
+    for one in prange(num_segments):
+        number_of[bounds[one] : bounds[one + 1]] += first[one]
+    return number_of
 
 
 @njit(cache=True, nogil=True)

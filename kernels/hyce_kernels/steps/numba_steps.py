@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from hyce_kernels.steps import numba_evidence, numba_expand, numba_rows, numba_scores
+from hyce_kernels.steps.copies import Copies
 from hyce_kernels.steps.rough import ROUNDING, RoughProducts, values
 
 _NONE = np.zeros(0, dtype=np.int64)
@@ -26,6 +27,8 @@ class NumbaSteps:
 
     def __init__(self) -> None:
         self._rough, self._values = RoughProducts(), values()
+        # Half the memory to walk through; ids of a corpus fit.
+        self._narrow: Copies[np.ndarray] = Copies(lambda tensor: tensor.numpy().astype(np.int32))
 
     def gather_rows(self, pointer: Tensor, values: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         return _tensors(numba_rows.gather_rows(pointer.numpy(), values.numpy(), rows.numpy()))
@@ -76,7 +79,7 @@ class NumbaSteps:
     def pair_products(self, questions: Tensor, vectors: Tensor, question: Tensor, row: Tensor) -> Tensor:
         found = np.empty(len(row), dtype=vectors.numpy().dtype)
         numba_scores.pair_products(
-            questions.contiguous().numpy(), vectors.contiguous().numpy(), question.numpy(), row.numpy(), found
+            questions.contiguous().double().numpy(), vectors.contiguous().numpy(), question.numpy(), row.numpy(), found
         )
         return torch.from_numpy(found).double()
 
@@ -98,16 +101,38 @@ class NumbaSteps:
         passage: Tensor,
         score: Tensor,
         side: float,
+        segment: Tensor,
+        num_segments: int,
+        num_elements: int,
     ) -> Tensor:
         columns = (one.numpy() for one in (entity, hyperedge, weight, is_subject, passage, score))
-        return torch.from_numpy(numba_evidence.link(*columns, side))
+        return torch.from_numpy(numba_evidence.link(*columns, side, segment.numpy(), num_segments, num_elements))
+
+    def merged(
+        self, segment: Tensor, ids: Tensor, more_segment: Tensor, more_ids: Tensor, num_segments: int, universe: int
+    ) -> Tensor:
+        pairs = segment.numpy(), ids.numpy(), more_segment.numpy(), more_ids.numpy()
+        return torch.from_numpy(numba_rows.merged(*pairs, num_segments))
+
+    def top_table(self, segment: Tensor, score: Tensor, num_segments: int, k: int, tie: Tensor | None = None) -> Tensor:
+        best = self.top_per_segment(segment, score, num_segments, k, tie)
+        table = numba_rows.table(best.numpy(), segment.numpy(), score.numpy(), num_segments, k)
+        return torch.from_numpy(table)
+
+    def leaders(self, group: Tensor, score: Tensor, tie: Tensor) -> Tensor:
+        return torch.from_numpy(numba_rows.leaders(group.numpy(), _falling(score), tie.numpy()))
+
+    def numbered(self, segment: Tensor, ids: Tensor, num_segments: int, universe: int) -> Tensor:
+        pairs = segment.numpy(), ids.numpy()
+        return torch.from_numpy(numba_rows.numbered(*pairs, num_segments, universe, numba.get_num_threads()))
+
+    def unit_members(self, pointer: Tensor, row: Tensor, values: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+        return _tensors(numba_rows.unit_members(pointer.numpy(), values.numpy(), rows.numpy()))
 
     def fuse(
-        self, unit: Tensor, element: Tensor, segment: Tensor, rank: Tensor, num_segments: int, width: int,
-        threshold: float,
-    ) -> tuple[Tensor, Tensor]:  # fmt: skip
-        columns = (one.numpy() for one in (unit, element, segment, rank))
-        return _tensors(numba_evidence.fuse(*columns, num_segments, width, threshold))
+        self, unit: Tensor, element: Tensor, valid: Tensor, width: int, num_elements: int, threshold: float
+    ) -> tuple[Tensor, Tensor]:
+        return _tensors(numba_evidence.fuse(unit.numpy(), element.numpy(), valid.numpy(), width, threshold))
 
     def bridges(
         self,
@@ -116,13 +141,12 @@ class NumbaSteps:
         weight: Tensor,
         is_subject: Tensor,
         passage: Tensor,
-        place: Tensor,
         width: int,
-        num_segments: int,
+        num_elements: int,
         side: float,
     ) -> tuple[Tensor, Tensor]:
-        columns = (one.numpy() for one in (unit, element, weight, is_subject, passage, place))
-        return _tensors(numba_evidence.bridges(*columns, width, num_segments, side))
+        columns = (one.numpy() for one in (unit, element, weight, is_subject, passage))
+        return _tensors(numba_evidence.bridges(*columns, width, side))
 
     def expand(
         self,
@@ -139,8 +163,7 @@ class NumbaSteps:
         beta: float,
         keep: int,
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        # Half the memory to walk through; ids of a corpus fit.
-        graph = (one.numpy().astype(np.int32) for one in (member_pointer, member, incident_pointer, incident))
+        graph = (self._narrow.of(one) for one in (member_pointer, member, incident_pointer, incident))
         count = len(questions)
         asked, rows = questions.contiguous().numpy(), vectors.contiguous().numpy()
         start = (*graph, entry_segment.numpy(), entry.numpy(), asked, rows)

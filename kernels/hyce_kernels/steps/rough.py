@@ -7,7 +7,6 @@ border.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -15,7 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hyce_kernels.steps.numba_scores import products
+from hyce_kernels.steps.copies import Copies
+from hyce_kernels.steps.numba_scores import products, products_of_bits
 
 # bfloat16 keeps 8 bits, so a number is rounded by at most this part of it.
 ROUNDING = 2.0**-9
@@ -38,8 +38,8 @@ class RoughProducts:
     """Keeps a 16-bit copy of each table of vectors for as long as the table lives."""
 
     def __init__(self) -> None:
-        self._copies: dict[int, tuple[weakref.ref[Tensor], int, _Rounded]] = {}
         self._type = torch.bfloat16 if _multiplies_bfloat16() else torch.float32
+        self._copies = Copies(lambda vectors: _rounded(vectors, self._type))
 
     def tiles(self, questions: Tensor, vectors: Tensor) -> Iterator[tuple[int, np.ndarray, float]]:
         """For some questions at a time: (the number of the first, bits of their products [T, M] int16, error).
@@ -49,10 +49,10 @@ class RoughProducts:
         """
         step = max(1, _WORKSPACE // max(len(vectors), 1))
         if len(questions) < _FEW:
-            few, error = _of_few(questions, vectors)
+            few, error = self._of_few(questions, vectors)
             yield 0, torch.from_numpy(few).to(torch.bfloat16).view(torch.int16).numpy(), error
             return
-        rows, asked = self._kept(vectors), _rounded(questions, self._type)
+        rows, asked = self._copies.of(vectors), _rounded(questions, self._type)
         error = rows.lost + asked.lost + _SUM
         for first in range(0, len(questions), step):
             near = (asked.vectors[first : first + step] @ rows.vectors.T).to(torch.bfloat16)
@@ -76,13 +76,14 @@ class RoughProducts:
             # On processors of AMD, NumPy's library takes two thirds of the time of torch's.
             yield first, asked[first : first + step] @ rows.T, _sum_error(vectors)
 
-    def _kept(self, vectors: Tensor) -> _Rounded:
-        known = self._copies.get(id(vectors))
-        if known and known[0]() is vectors and known[1] == vectors._version:
-            return known[2]
-        key, copies, rounded = id(vectors), self._copies, _rounded(vectors, self._type)
-        copies[key] = weakref.ref(vectors, lambda _: copies.pop(key, None)), vectors._version, rounded
-        return rounded
+    def _of_few(self, questions: Tensor, vectors: Tensor) -> tuple[np.ndarray, float]:
+        """As the function, of the copy in 16 bits where there is one."""
+        if self._type != torch.bfloat16:
+            return _of_few(questions, vectors)
+        rows, near = self._copies.of(vectors), np.empty((len(questions), len(vectors)), dtype=np.float32)
+        bits = rows.vectors.contiguous().view(torch.int16).numpy().view(np.uint16)
+        products_of_bits(questions.contiguous().float().numpy(), bits, near)
+        return near, rows.lost + _sum_error(vectors)
 
 
 def _of_few(questions: Tensor, vectors: Tensor) -> tuple[np.ndarray, float]:

@@ -12,6 +12,7 @@ from hyce_kernels.ragged import (
     gather_rows,
     is_member,
     lengths,
+    rank_in_segment,
     segment_max,
     segment_sum,
     split_keys,
@@ -43,11 +44,8 @@ class TorchSteps:
     def top_per_segment(
         self, segment: Tensor, score: Tensor, num_segments: int, k: int, tie: Tensor | None = None
     ) -> Tensor:
-        if tie is None:
-            return top_per_segment(segment, score, num_segments, k)
-        order = torch.sort(tie, stable=True).indices
-        order = order[torch.sort(segment[order], stable=True).indices]
-        return order[top_per_segment(segment[order], score[order], num_segments, k)]
+        order = _falling(segment, score, tie)
+        return order[rank_in_segment(segment[order], num_segments) < k]
 
     def incidence(
         self, pointer: Tensor, values: Tensor, segment: Tensor, rows: Tensor, num_segments: int, universe: int
@@ -101,18 +99,53 @@ class TorchSteps:
         passage: Tensor,
         score: Tensor,
         side: float,
+        segment: Tensor,
+        num_segments: int,
+        num_elements: int,
     ) -> Tensor:
-        return linking.link(entity, hyperedge, weight, is_subject, passage, score, side)
+        return linking.link(entity, hyperedge, weight, is_subject, passage, score, side, num_elements)
+
+    def merged(
+        self, segment: Tensor, ids: Tensor, more_segment: Tensor, more_ids: Tensor, num_segments: int, universe: int
+    ) -> Tensor:
+        keys = torch.cat((segment, more_segment)) * max(universe, 1) + torch.cat((ids, more_ids))
+        return torch.sort(keys).indices
+
+    def top_table(self, segment: Tensor, score: Tensor, num_segments: int, k: int, tie: Tensor | None = None) -> Tensor:
+        order = _falling(segment, score, tie)
+        of, rank = segment[order], rank_in_segment(segment[order], num_segments)
+        none = num_segments * k
+        # What stays out goes to a cell of its own: to leave it out would need to know how much is left.
+        cell = torch.where((rank < k) & (score[order] >= 0), of * k + rank, none)
+        table = torch.full((none + 1,), -1, dtype=torch.long, device=segment.device)
+        table[cell] = order
+        return table[:-1]
+
+    def leaders(self, group: Tensor, score: Tensor, tie: Tensor) -> Tensor:
+        order = _falling(group, score, tie)
+        found = torch.empty_like(group, dtype=torch.bool)
+        found[order] = rank_in_segment(group[order], len(group)) == 0
+        return found
+
+    def numbered(self, segment: Tensor, ids: Tensor, num_segments: int, universe: int) -> Tensor:
+        keys, order = torch.sort(segment * max(universe, 1) + ids)
+        number = torch.empty_like(order)
+        number[order] = torch.cat((keys.new_zeros(min(1, len(keys))), (keys.diff() != 0).long())).cumsum(0)
+        return number
+
+    def unit_members(self, pointer: Tensor, row: Tensor, values: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+        unit = torch.full((len(pointer),), len(rows), dtype=torch.long, device=rows.device)
+        unit[torch.where(rows < 0, len(pointer) - 1, rows)] = torch.arange(len(rows), device=rows.device)
+        # The last place stands for all that are none.
+        unit[-1] = len(rows)
+        return unit[row], values
 
     def fuse(
-        self, unit: Tensor, element: Tensor, segment: Tensor, rank: Tensor, num_segments: int, width: int,
-        threshold: float,
-    ) -> tuple[Tensor, Tensor]:  # fmt: skip
-        overlap = fusion.jaccard(unit, element, segment, rank, num_segments, width)
-        valid = torch.zeros((num_segments, width), dtype=torch.bool, device=segment.device)
-        valid[segment, rank] = True
-        representative, represented_by = fusion.fuse(overlap, valid, threshold)
-        return representative[segment, rank], represented_by[segment, rank]
+        self, unit: Tensor, element: Tensor, valid: Tensor, width: int, num_elements: int, threshold: float
+    ) -> tuple[Tensor, Tensor]:
+        overlap = fusion.jaccard(unit, element, len(valid), width, num_elements)
+        representative, represented_by = fusion.fuse(overlap, valid.view(-1, width), threshold)
+        return representative.flatten(), represented_by.flatten()
 
     def bridges(
         self,
@@ -121,12 +154,11 @@ class TorchSteps:
         weight: Tensor,
         is_subject: Tensor,
         passage: Tensor,
-        place: Tensor,
         width: int,
-        num_segments: int,
+        num_elements: int,
         side: float,
     ) -> tuple[Tensor, Tensor]:
-        return chains.bridges(unit, element, weight, is_subject, passage, place, width, num_segments, side)
+        return chains.bridges(unit, element, weight, is_subject, passage, width, num_elements, side)
 
     def expand(
         self,
@@ -150,3 +182,10 @@ class TorchSteps:
         segment, hyperedge, score, cut = search.found()
         best = top_per_segment(segment, score, len(questions), keep)
         return segment[best], hyperedge[best], score[best], cut
+
+
+def _falling(segment: Tensor, score: Tensor, tie: Tensor | None) -> Tensor:
+    """Positions by segment, then falling score as 32-bit numbers, then tie, then position."""
+    order = torch.arange(len(segment), device=segment.device) if tie is None else torch.sort(tie, stable=True).indices
+    order = order[torch.sort(score[order].float(), descending=True, stable=True).indices]
+    return order[torch.sort(segment[order], stable=True).indices]
