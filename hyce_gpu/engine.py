@@ -145,7 +145,7 @@ class Engine:
     ) -> tuple[list[list[int]], np.ndarray, list[Reasoning]]:
         vectors = self._encoder.encode(list(questions))
         entry = self._entry(questions, vectors, finished)
-        terms = [self._vocabulary.terms(question) for question in questions]
+        terms = self._vocabulary.terms(questions)
         found = reason(
             self._hypergraph, entry, vectors, self.config, device=self.device, query_terms=terms, indexes=self._indexes
         )

@@ -148,14 +148,14 @@ class _Addition:
         """The words that the store does not have, and those of the new rows."""
         count = self._store.counts["terms"]
         vocabulary, terms = count_terms(self._texts)
-        known = self._before.places("terms", "word", vocabulary.words)
+        known = self._before.places("terms", "word", vocabulary)
         new = np.flatnonzero(known < 0)
         known[new] = count + np.arange(len(new))
         # Numbers of new words rise with their first use here, but those of known ones do not.
         row = np.repeat(np.arange(len(terms.pointer) - 1), np.diff(terms.pointer))
         term = known[terms.term]
         order = np.lexsort((term, row))
-        words = pa.table({"word": [vocabulary.words[place] for place in new]}, tables.TERMS)
+        words = pa.table({"word": [vocabulary[place] for place in new]}, tables.TERMS)
         return words, TermCounts(terms.pointer, term[order].astype(np.int32), terms.count[order])
 
     def _subjects(self) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:

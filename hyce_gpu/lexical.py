@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 # What questions are made of, and what says nothing about a text.
 FUNCTION_WORDS = frozenset(
@@ -39,6 +41,9 @@ def _word() -> re.Pattern[str]:
     # Python's \w leaves out the vowel signs that words of many scripts are written with.
     marks = "".join(chr(c) for c in range(sys.maxunicode + 1) if unicodedata.category(chr(c))[0] == "M")
     return re.compile(rf"(?:[^\W_]|[{marks}])+")
+
+
+_TEXTS_AT_ONCE = 1 << 14
 
 
 def words(text: str) -> list[str]:
@@ -69,18 +74,25 @@ def _parts(word: str) -> list[str]:
 
 
 class Vocabulary:
-    """The words of a store, numbered in their order of first use."""
+    """The words of a store, numbered by their place. Looked up where they lie: a dictionary of millions takes seconds."""
 
-    def __init__(self, known: Sequence[str]) -> None:
-        self.words = list(known)
-        self._number = {word: number for number, word in enumerate(self.words)}
+    def __init__(self, words: pa.ChunkedArray) -> None:
+        self._words = words
+        # Numbers of words that were asked for before, -1 for none.
+        self._known: dict[str, int] = {}
 
-    def __len__(self) -> int:
-        return len(self.words)
+    def terms(self, texts: Sequence[str]) -> list[list[int]]:
+        """The distinct words of each text that the store knows, ascending."""
+        used = [set(words(text)) for text in texts]
+        self._look_up(set[str]().union(*used) - self._known.keys())
+        return [sorted(number for word in own if (number := self._known[word]) >= 0) for own in used]
 
-    def terms(self, text: str) -> list[int]:
-        """The distinct words of a text that the store knows, ascending."""
-        return sorted({self._number[word] for word in words(text) if word in self._number})
+    def _look_up(self, asked: set[str]) -> None:
+        if not asked:
+            return
+        rows = pc.indices_nonzero(pc.is_in(self._words, value_set=pa.array(sorted(asked), pa.string())))
+        self._known |= dict.fromkeys(asked, -1)
+        self._known |= dict(zip(self._words.take(rows).to_pylist(), rows.to_pylist(), strict=True))
 
 
 @dataclass(frozen=True)
@@ -92,8 +104,8 @@ class TermCounts:
     count: np.ndarray  # [nnz] int32
 
 
-def count_terms(texts: Iterable[str]) -> tuple[Vocabulary, TermCounts]:
-    """The vocabulary of the texts, and how often each text uses each of its words."""
+def count_terms(texts: Iterable[str]) -> tuple[list[str], TermCounts]:
+    """The words of the texts in their order of first use, and how often each text uses which."""
     number: dict[str, int] = {}
     # Arrays of numbers: a dictionary for each of millions of texts takes gigabytes.
     pointer, term, count = array("q", [0]), array("i"), array("i")
@@ -102,7 +114,7 @@ def count_terms(texts: Iterable[str]) -> tuple[Vocabulary, TermCounts]:
         term.extend(word for word, _ in used)
         count.extend(times for _, times in used)
         pointer.append(len(term))
-    return Vocabulary(list(number)), TermCounts(
+    return list(number), TermCounts(
         np.array(pointer, dtype=np.int64), np.array(term, dtype=np.int32), np.array(count, dtype=np.int32)
     )
 
@@ -120,9 +132,16 @@ def bm25_weights(pointer: np.ndarray, term: np.ndarray, count: np.ndarray, vocab
     texts = len(pointer) - 1
     used = np.bincount(term, minlength=vocabulary)
     idf = np.log1p((texts - used + 0.5) / (used + 0.5))
-    row = np.repeat(np.arange(texts), np.diff(pointer))
-    length = np.bincount(row, weights=count, minlength=texts)
+    before = np.concatenate(([0], np.cumsum(count, dtype=np.int64)))
+    length = np.diff(before[pointer]).astype(np.float64)
     mean = length.mean() if texts and length.any() else 1.0
-    dampened = count + k1 * (1 - b + b * length[row] / mean)
-    weight: np.ndarray = (idf[term] * count * (k1 + 1) / dampened).astype(np.float32)
+    dampened = k1 * (1 - b + b * length / mean)
+    weight = np.empty(len(term), dtype=np.float32)
+    # Some texts at a time: what lies between takes five times the memory of the result, and more time than the sums.
+    for first in range(0, texts, _TEXTS_AT_ONCE):
+        last = min(first + _TEXTS_AT_ONCE, texts)
+        part = slice(pointer[first], pointer[last])
+        times = count[part].astype(np.float64)
+        own = np.repeat(dampened[first:last], np.diff(pointer[first : last + 1]))
+        weight[part] = idf[term[part]] * times * (k1 + 1) / (times + own)
     return weight

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from hyce_gpu.extract.mentions import bare_title
-from hyce_gpu.lexical import TermCounts, Vocabulary, count_terms
+from hyce_gpu.lexical import TermCounts, count_terms
 from hyce_gpu.merge import Hyperedge, Merged
 from hyce_gpu.names import canonical_name
 from hyce_gpu.schema import Chunk, Source
@@ -23,7 +23,7 @@ class Provenance:
     # For each row: the chunk that it stands in, and how often it uses which word.
     passage: Sequence[int]
     terms: TermCounts
-    vocabulary: Vocabulary
+    vocabulary: Sequence[str]
     # For each chunk: the entity that its title names, -1 where there is none.
     subject: Sequence[int]
 

@@ -91,7 +91,7 @@ class Store:
         )  # fmt: skip
 
     def vocabulary(self) -> Vocabulary:
-        return Vocabulary(self._tables["terms"].column("word").to_pylist())
+        return Vocabulary(self._tables["terms"].column("word"))
 
     def entity_index(self, device: str = "cpu") -> VectorIndex:
         return self._index("entities", device)

@@ -131,5 +131,5 @@ def _tables(contents: Contents) -> dict[str, pa.Table]:
         "names": tables.names_table(
             [(key, draft, contents.merged.ids[key]) for key, draft in contents.merged.drafts.items()]
         ),
-        "terms": pa.table({"word": contents.provenance.vocabulary.words}, tables.TERMS),
+        "terms": pa.table({"word": list(contents.provenance.vocabulary)}, tables.TERMS),
     }

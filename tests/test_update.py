@@ -71,7 +71,7 @@ def _content(root: Path) -> dict[str, object]:
         "documents": [(one.id, one.title, one.text) for one in store.documents()],
         "chunks": store.chunks(),
         "records": store.records(),
-        "words": store.vocabulary().words,
+        "words": store.table("terms").column("word").to_pylist(),
         "names": store.names_and_aliases(),
         "hyperedges": [store.hyperedge(number) for number in range(store.counts["hyperedges"])],
     }
