@@ -33,6 +33,7 @@ def link(
         is_subject: whether the incidence's hyperedge stands in a passage about the entity [N].
         passage: of each hyperedge [H]; hyperedges of one passage are no partners.
         score: of each hyperedge [H], not negative.
+        num_entities: one more than the highest of `entity`, or more: to look it up would wait for the device.
     """
     value, owner = score[hyperedge], passage[hyperedge]
     about = _best(value, entity, is_subject, num_entities)

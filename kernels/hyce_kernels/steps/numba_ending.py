@@ -17,6 +17,8 @@ from hyce_kernels.steps.numba_reach import number_from, rows_from, score_at, tou
 _GUESSES = 4
 # What the guess of the best leaves room for, in scores of the sample.
 _ROOM = 6
+# Neighbours of one hyperedge that are looked at: a hub has tens of thousands.
+_NEIGHBOURS = 256
 _NO, _MAYBE, _YES = 0, 1, 2
 
 
@@ -106,10 +108,12 @@ def _is_reached(
     members = member[member_pointer[edge] : member_pointer[edge + 1]]
     if state[edge] == is_kept or _is_near(members, *near):
         return _YES
-    answer = _NO
+    answer, looked = _NO, 0
     for v in members:
         for place in range(incident_pointer[v], incident_pointer[v + 1]):
-            other = incident[place]
+            if looked == _NEIGHBOURS:
+                return _MAYBE
+            other, looked = incident[place], looked + 1
             # Below zero: left out by an earlier hop.
             if rough[other] >= 0 and _is_near(member[member_pointer[other] : member_pointer[other + 1]], *near):
                 if rough[other] >= strong:

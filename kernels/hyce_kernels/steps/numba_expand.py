@@ -17,6 +17,8 @@ from hyce_kernels.steps.numba_reach import from_the_best, reach, sampled
 from hyce_kernels.steps.numba_rows import bounds_of
 
 _EPSILON = 1e-12
+# Where the budget holds fewer than one hyperedge of so many, few neighbours are strong, and asking them settles little.
+_RARE = 16
 # Above zero, and lost in any sum.
 _TINY = np.float32(1e-30)
 
@@ -50,7 +52,7 @@ def expand(
         count, cut: how many each question has, and whether the budget left any out [Q].
     """
     num_edges, num_entities, keep = len(member_pointer) - 1, len(incident_pointer) - 1, best.shape[1]
-    entry_bounds = bounds_of(entry_segment, len(questions))
+    entry_bounds, may_settle = bounds_of(entry_segment, len(questions)), num_edges <= _RARE * budget
     for thread in prange(threads):
         # A stamp is the number of a question and hop: nothing is ever cleared, and nothing allocated in the loop. Small
         # numbers, since this is a walk through memory: what fits in the cache decides.
@@ -70,7 +72,7 @@ def expand(
             stride = sampled(rough, sample)
             num_frontier, num_old, num_kept, is_cut, is_behind = len(entries), 0, 0, False, False
             for hop in range(hops):
-                if hop == hops - 2 and (
+                if may_settle and hop == hops - 2 and (
                     is_cut
                     or overflows(
                         frontier[:num_frontier], incident_pointer, incident, state, stamp + hop, is_kept, num_kept,
@@ -111,8 +113,8 @@ def expand(
                     )
                 state[kept[:num_kept]] = is_kept
                 # To settle the last two hops, the hyperedges that are kept are enough.
-                is_behind = is_cut and hop == hops - 3
-                if hop < hops - (3 if is_cut else 1):
+                is_behind = may_settle and is_cut and hop == hops - 3
+                if not is_behind and hop < hops - (2 if is_cut else 1):
                     num_frontier = _onward(kept[num_old:num_kept], member_pointer, member, visited, stamp, frontier)
             cut[number], count[number] = is_cut, min(keep, num_kept)
             take(kept, 0, num_kept, count[number], share, rough, question, vectors, beta, margin, work)
