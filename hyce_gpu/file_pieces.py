@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 
 # A multiple of every machine's page size: where a piece of an array may begin.
 _ALIGNMENT = 1 << 16
@@ -26,7 +25,6 @@ _MAP_FIXED = 0x10
 # Rows are not reserved again beside the files that they lie in.
 _FLAGS = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
 _NUMBER = re.compile(r"\+(\d+)(?=\.\w+$)")
-ROW = "row"
 
 
 def base_name(file: str) -> str:
@@ -53,30 +51,6 @@ def pieces_of(base: Path, *suffixes: str) -> list[Path]:
 
 def piece(base: Path, number: int, suffix: str = "") -> Path:
     return base.with_name(f"{base.stem}+{number}{suffix or base.suffix}")
-
-
-def together(base: pa.Table, pieces: Sequence[pa.Table]) -> pa.Table:
-    """The table with the rows that the pieces add or replace, by their numbers in the column "row"; copies none."""
-    if not pieces:
-        return base
-    place = np.arange(len(base))
-    start = len(base)
-    for one in pieces:
-        rows = one[ROW].to_numpy()
-        place = np.concatenate((place, np.full(max(0, int(rows.max(initial=-1)) + 1 - len(place)), -1)))
-        place[rows] = start + np.arange(len(rows))
-        start += len(rows)
-    whole = pa.concat_tables([base, *(one.drop_columns([ROW]) for one in pieces)])
-    begins = np.flatnonzero(np.diff(place, prepend=-2) != 1)
-    lengths = np.diff(begins, append=len(place))
-    return pa.concat_tables(
-        [whole.slice(place[begin], length) for begin, length in zip(begins, lengths.tolist(), strict=True)]
-    )
-
-
-def with_numbers(rows: Sequence[int], table: pa.Table) -> pa.Table:
-    """What `together` takes for a piece: `table` as the rows of these numbers, ascending."""
-    return table.add_column(0, ROW, pa.array(rows, pa.int64()))
 
 
 def read_array(base: Path) -> np.ndarray:

@@ -1,6 +1,6 @@
 """The words of a text, for the lexical side of relevance: any script, no model.
 
-Knows words, a vocabulary, and BM25 weights. Knows nothing of questions or hyperedges.
+Knows words, how often texts use them, and BM25 weights. Knows nothing of questions or hyperedges.
 """
 
 from __future__ import annotations
@@ -10,13 +10,11 @@ import sys
 import unicodedata
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 # What questions are made of, and what says nothing about a text.
 FUNCTION_WORDS = frozenset(
@@ -71,28 +69,6 @@ def _parts(word: str) -> list[str]:
         parts += [characters[n : n + 2] for n in range(max(1, len(characters) - 1))]
         place = run.end()
     return parts + ([word[place:]] if place < len(word) else [])
-
-
-class Vocabulary:
-    """The words of a store, numbered by their place. Looked up where they lie: a dictionary of millions takes seconds."""
-
-    def __init__(self, words: pa.ChunkedArray) -> None:
-        self._words = words
-        # Numbers of words that were asked for before, -1 for none.
-        self._known: dict[str, int] = {}
-
-    def terms(self, texts: Sequence[str]) -> list[list[int]]:
-        """The distinct words of each text that the store knows, ascending."""
-        used = [set(words(text)) for text in texts]
-        self._look_up(set[str]().union(*used) - self._known.keys())
-        return [sorted(number for word in own if (number := self._known[word]) >= 0) for own in used]
-
-    def _look_up(self, asked: set[str]) -> None:
-        if not asked:
-            return
-        rows = pc.indices_nonzero(pc.is_in(self._words, value_set=pa.array(sorted(asked), pa.string())))
-        self._known |= dict.fromkeys(asked, -1)
-        self._known |= dict(zip(self._words.take(rows).to_pylist(), rows.to_pylist(), strict=True))
 
 
 @dataclass(frozen=True)

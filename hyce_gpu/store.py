@@ -20,7 +20,6 @@ from hyce_gpu.context import Passage
 from hyce_gpu.errors import StoreError
 from hyce_gpu.file_pieces import read_array
 from hyce_gpu.hypergraph import Hypergraph
-from hyce_gpu.lexical import Vocabulary
 from hyce_gpu.passages import Terms
 from hyce_gpu.provenance import titled
 from hyce_gpu.schema import Chunk, Document, EvidencePath, ExtractionRecord, Source
@@ -28,6 +27,7 @@ from hyce_gpu.store_files import BARE_LAST, current_generation, read_manifest
 from hyce_gpu.store_parts import ARRAYS, INDEXED, SCHEMAS, read_own_records
 from hyce_gpu.table_files import read_table, table_file
 from hyce_gpu.vector_index import Indexes, Since, VectorIndex
+from hyce_gpu.vocabulary import Vocabulary
 
 
 class Store:

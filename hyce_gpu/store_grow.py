@@ -16,14 +16,14 @@ import pyarrow as pa
 
 from hyce_gpu.accounts import Accounts
 from hyce_gpu.extract.records import write_records
-from hyce_gpu.file_pieces import append_rows, number_of, piece, pieces_of, replace_rows, with_numbers
+from hyce_gpu.file_pieces import append_rows, number_of, piece, pieces_of, replace_rows
 from hyce_gpu.ledger import Ledger
 from hyce_gpu.schema import ExtractionRecord
 from hyce_gpu.store import Store
 from hyce_gpu.store_files import StoreWriter
 from hyce_gpu.store_parts import ARRAYS, INDEXED, OPTIONAL, SCHEMAS
 from hyce_gpu.store_write import indexed, write_files
-from hyce_gpu.table_files import SUFFIX, read_table, write_table
+from hyce_gpu.table_files import SUFFIX, read_table, with_numbers, write_table
 from hyce_gpu.vector_index import FLAT_UP_TO, Since, VectorIndex
 
 # Of a table, so many pieces are one file each to open.

@@ -5,13 +5,17 @@ Parquet is decoded whole before a row can be had; of these, a question touches o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hyce_gpu.file_pieces import base_name, pieces_of, together
+from hyce_gpu.file_pieces import base_name, pieces_of
 
+# Of a piece: the numbers of its rows.
+ROW = "row"
 SUFFIX, _OLD_SUFFIX = ".arrow", ".parquet"
 
 
@@ -46,3 +50,27 @@ def read_table(path: Path) -> pa.Table:
 
 def _read(path: Path) -> pa.Table:
     return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+
+
+def together(base: pa.Table, pieces: Sequence[pa.Table]) -> pa.Table:
+    """The table with the rows that the pieces add or replace, by their numbers in the column "row"; copies none."""
+    if not pieces:
+        return base
+    place = np.arange(len(base))
+    start = len(base)
+    for one in pieces:
+        rows = one[ROW].to_numpy()
+        place = np.concatenate((place, np.full(max(0, int(rows.max(initial=-1)) + 1 - len(place)), -1)))
+        place[rows] = start + np.arange(len(rows))
+        start += len(rows)
+    whole = pa.concat_tables([base, *(one.drop_columns([ROW]) for one in pieces)])
+    begins = np.flatnonzero(np.diff(place, prepend=-2) != 1)
+    lengths = np.diff(begins, append=len(place))
+    return pa.concat_tables(
+        [whole.slice(place[begin], length) for begin, length in zip(begins, lengths.tolist(), strict=True)]
+    )
+
+
+def with_numbers(rows: Sequence[int], table: pa.Table) -> pa.Table:
+    """What `together` takes for a piece: `table` as the rows of these numbers, ascending."""
+    return table.add_column(0, ROW, pa.array(rows, pa.int64()))

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from hyce_gpu import file_pieces as pieces
+from hyce_gpu import table_files
 
 
 @pytest.mark.parametrize("width", [(), (3,), (384,)])
@@ -53,14 +54,16 @@ def test_an_array_outlives_the_names_of_its_files(tmp_path: Path) -> None:
 
 def test_a_table_in_pieces_is_one() -> None:
     base = pa.table({"a": ["x", "y", "z"]})
-    first = pieces.with_numbers([1, 3, 4], pa.table({"a": ["Y", "3", "4"]}))
-    second = pieces.with_numbers([0, 4, 5], pa.table({"a": ["X", "four", "5"]}))
-    found = pieces.together(base, [first, second])
+    first = table_files.with_numbers([1, 3, 4], pa.table({"a": ["Y", "3", "4"]}))
+    second = table_files.with_numbers([0, 4, 5], pa.table({"a": ["X", "four", "5"]}))
+    found = table_files.together(base, [first, second])
     assert found.column_names == ["a"]
     assert found["a"].to_pylist() == ["X", "Y", "z", "3", "four", "5"]
-    assert pieces.together(base, []) is base
+    assert table_files.together(base, []) is base
     empty = pa.table({"a": pa.array([], pa.string())})
-    assert pieces.together(empty, [pieces.with_numbers([0], pa.table({"a": ["x"]}))])["a"].to_pylist() == ["x"]
+    assert table_files.together(empty, [table_files.with_numbers([0], pa.table({"a": ["x"]}))])["a"].to_pylist() == [
+        "x"
+    ]
 
 
 def test_names_of_pieces() -> None:

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from hyce_gpu import lexical
-from hyce_gpu.lexical import Vocabulary, bm25_weights, count_terms
+from hyce_gpu.lexical import bm25_weights, count_terms
+from hyce_gpu.vocabulary import Vocabulary
 
 TEXTS = ["Ada met Bob, and Bob met Ada.", "富士山 is high", "", "Ada is high; higher than 富士山"]
 
