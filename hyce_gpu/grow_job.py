@@ -28,6 +28,9 @@ from hyce_gpu.store_before import StoreBefore
 from hyce_gpu.store_files import StoreWriter
 from hyce_gpu.store_grow import Growth, about, has_many_pieces, write_as_one, write_growth
 
+# Up to so many chunks are always added; more, up to this share of those that are there.
+_ALWAYS_ADDED, _LARGE_SHARE = 1_000, 0.1
+
 _Row = TypeVar("_Row")
 
 
@@ -41,13 +44,14 @@ def grow(
         ledger: of the whole store, but for what the merge sets aside.
 
     Returns:
-        The counts of what was written; None, and nothing is written, where names of the store would be regrouped, and
-        for a store of an earlier format.
+        The counts of what was written; None, and nothing is written, where names of the store would be regrouped, for a
+        store of an earlier format, and where so much is new that building all of it anew takes about as long.
 
     Raises:
         OutputError, StoreError: as `index_corpus`.
     """
-    if not StoreBefore.has_names(store):
+    is_large = len(new.chunks) > max(_ALWAYS_ADDED, _LARGE_SHARE * store.counts["chunks"])
+    if is_large or not StoreBefore.has_names(store):
         return None
     if has_many_pieces(store):
         write_as_one(writer, store)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hyce_gpu import cross_references, repair_job, store_grow, store_write
+from hyce_gpu import cross_references, grow_job, repair_job, store_grow, store_write
 from hyce_gpu.accounts import Accounts
 from hyce_gpu.config import IndexConfig
 from hyce_gpu.decisions import Decision, decision
@@ -265,3 +265,13 @@ def test_a_search_finds_what_came_after_the_inverted_file_was_built(
     assert index is not None
     assert [found[0] for found in index.nearest(rows, 1)] == tail.tolist()
     assert verify(root) == []
+
+
+def test_much_at_once_is_built_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grow_job, "_ALWAYS_ADDED", 2)
+    draw = random.Random(4)
+    parts = [_document(draw, number) for number in range(6)]
+    root = _build(tmp_path / "store", _extraction(parts[:3]))
+    before = (root / "CURRENT").read_text()
+    assert not _grow(root, _extraction(parts[3:]))
+    assert (root / "CURRENT").read_text() == before
