@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
+from hyce_gpu.file_pieces import base_name
 from hyce_gpu.schema import Answer, EvidenceChain, EvidencePath
 
 if TYPE_CHECKING:
@@ -106,8 +107,13 @@ def show_store(store: str, manifest: Mapping[str, Any], out: Console) -> None:
         out.print(Text(f"  index of {name}: {index['kind']}{told}"))
     total = sum(entry["bytes"] for entry in manifest["files"].values())
     out.print(Text(f"  files      {total:,} bytes"))
-    for name, entry in sorted(manifest["files"].items(), key=lambda item: -item[1]["bytes"]):
-        out.print(Text(f"    {name:<24}{entry['bytes']:>14,}", style="dim"))
+    # A file with its pieces is one part.
+    parts: dict[str, list[int]] = {}
+    for name, entry in manifest["files"].items():
+        parts.setdefault(base_name(name), []).append(entry["bytes"])
+    for name, sizes in sorted(parts.items(), key=lambda item: -sum(item[1])):
+        pieces = f"  in {len(sizes)} files" if len(sizes) > 1 else ""
+        out.print(Text(f"    {name:<24}{sum(sizes):>14,}{pieces}", style="dim"))
     # Stores of earlier versions kept no accounts.
     if "accounts" in manifest:
         show_accounts(manifest["accounts"], out)

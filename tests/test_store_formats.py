@@ -7,13 +7,16 @@ import os
 import shutil
 import subprocess
 import sys
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from hyce_gpu.engine import Engine
 from hyce_gpu.errors import StoreError
 from hyce_gpu.repair_job import repair
+from hyce_gpu.report import show_store
 from hyce_gpu.store import Store
 from hyce_gpu.verify import verify
 
@@ -89,3 +92,14 @@ def test_hash_seeds_and_threads_change_no_byte(tmp_path: Path) -> None:
         manifest = json.loads(files.pop("manifest.json"))
         found.append((files, {name: value for name, value in manifest.items() if name != "accounts"}))
     assert found[0] == found[1]
+
+
+def test_inspect_shows_a_part_with_its_pieces_as_one() -> None:
+    out = Console(file=StringIO(), width=200)
+    root = STORES / "format-4"
+    show_store(str(root), Store.open(root).manifest, out)
+    assert isinstance(out.file, StringIO)
+    told = out.file.getvalue()
+    size = sum(path.stat().st_size for path in (root / "gen-000003").glob("chunk_vectors*"))
+    assert f"chunk_vectors.npy {size:>20,}  in 3 files" in told
+    assert "+1" not in told
