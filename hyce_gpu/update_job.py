@@ -131,8 +131,9 @@ def reembed(root: Path, encoder: str, device: str = "auto") -> IndexReport:
     with writing(root) as writer:
         store = Store.open(root)
         vectors = Encoder(encoder, device=choose_device(device))
-        ledger = Ledger.read(root / LEDGER)
-        return build(writer, Extraction.of(store), vectors, store.manifest["config"], Accounts(), ledger)
+        return build(
+            writer, Extraction.of(store), vectors, store.manifest["config"], Accounts(), ledger_before(root)
+        )  # fmt: skip
 
 
 def compact(root: Path) -> int:

@@ -219,3 +219,12 @@ def test_spacy_reads_again_only_what_a_change_of_titles_and_words_touches(tmp_pa
     left = [rows[0], rows[1], rows[3]]
     update_job.remove(root, ["c"], MODELS)
     assert read() == 1
+
+
+def test_what_the_merge_sets_aside_stands_in_the_ledger_once(tmp_path: Path, model: Scripted, encoder: Encoder) -> None:
+    rows = [{"id": name, "title": "", "text": f"nothing about {name}."} for name in ("a", "b")]
+    root = _index(tmp_path, rows[:1], encoder)
+    update_job.reembed(root, encoder.name, "cpu")
+    update_job.add(root, [_write(tmp_path, rows[1:])], MODELS)
+    entries = [json.loads(line) for line in (root / "ledger.jsonl").read_text().splitlines()]
+    assert [one["stage"] for one in entries] == ["merge"]
