@@ -82,8 +82,9 @@ class SpacyExtractor:
         return one
 
     def describe(self) -> Mapping[str, str]:
-        """The versions of spaCy and of the pipelines that are installed here, whichever the corpus needs."""
+        """The versions of the rules, of spaCy and of its pipelines that are installed, whichever the corpus needs."""
         return {
+            "rules": _RECORDS,
             "spacy": importlib.metadata.version("spacy"),
             "pipelines": ", ".join(pipeline_versions()) or "none: names by rule",
         }
