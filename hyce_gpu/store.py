@@ -63,6 +63,12 @@ class Store:
     def _document_number(self) -> dict[str, int]:
         return {name: number for number, name in enumerate(self._tables["documents"].column("id").to_pylist())}
 
+    @cached_property
+    def _document_of_chunk(self) -> np.ndarray:
+        """The number of each chunk's document, rising."""
+        numbers: np.ndarray = self._tables["chunks"].column("document").to_numpy()
+        return numbers
+
     @property
     def counts(self) -> dict[str, int]:
         return dict(self.manifest["counts"])
@@ -162,7 +168,7 @@ class Store:
     def chunks_of(self, document: int) -> list[Chunk]:
         """The chunks of the document of that number."""
         rows = self._tables["chunks"]
-        first, last = np.searchsorted(rows.column("document").to_numpy(), (document, document + 1))
+        first, last = np.searchsorted(self._document_of_chunk, (document, document + 1))
         own = tables.documents_of(self._tables["documents"].slice(document, 1))
         chunks = rows.slice(first, last - first)
         places = pa.array(np.zeros(len(chunks), dtype=np.int64))

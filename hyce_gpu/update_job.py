@@ -255,6 +255,7 @@ class _Update:
         """The records of `came`, and of what has to be read again of the documents that stay, by chunk; and by whom.
 
         Args:
+            came: in the order of the corpus.
             stays: which of the store's documents do. [documents] bool
             ids, titles: of all documents from now on, in order.
         """
@@ -263,9 +264,11 @@ class _Update:
             extractor: Extractor = extractor_of(store, models.llm, models.llm_options, self._encoder, held)
             units = held.enter_context(FinishedUnits(extractions_file(store.root / CACHE)))
             reader, again = reader_of_changes(extractor, store, stays, titles, came)
-            place = {name: number for number, name in enumerate(ids)}
-            chunks = [*came, *(chunk for document in again for chunk in store.chunks_of(document))]
-            chunks.sort(key=lambda chunk: (place[chunk.doc_id], chunk.order))
+            chunks = list(came)
+            if again:
+                place = {name: number for number, name in enumerate(ids)}
+                chunks += (chunk for document in again for chunk in store.chunks_of(document))
+                chunks.sort(key=lambda chunk: (place[chunk.doc_id], chunk.order))
             records = extract_chunks(chunks, reader, units, account)
             return {one.chunk_id: one for one in records}, {"name": extractor.name, **extractor.describe()}
 
