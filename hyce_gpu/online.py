@@ -23,8 +23,7 @@ from hyce_gpu.expand import Entry, expand
 from hyce_gpu.hypergraph import Hypergraph
 from hyce_gpu.linked import evidence
 from hyce_gpu.linked import reference as linked_reference
-from hyce_gpu.linked.candidates import find_candidates
-from hyce_gpu.linked.relevance import Asked
+from hyce_gpu.linked.candidates import Asked, find_candidates, score
 from hyce_gpu.linked.walk import walk
 from hyce_gpu.propagate import propagate
 from hyce_gpu.reasoning import Reasoning
@@ -159,13 +158,15 @@ def _paper(hypergraph: Hypergraph, entry: Entry, vectors: Tensor, config: Config
 
 
 def _linked(hypergraph: Hypergraph, asked: Asked, config: Config) -> Pass:
-    found, cut = find_candidates(hypergraph, asked, config)
-    subgraph = subgraph_of(hypergraph, found.question, found.hyperedge, found.score(config), len(cut), asked.steps)
+    found = find_candidates(hypergraph, asked, config)
+    subgraph = subgraph_of(
+        hypergraph, found.segment, found.hyperedge, score(found, config), len(found.cut), asked.steps
+    )
     relevance = found.scaled.clamp(0, 1) ** config.relevance_power
     walked = walk(hypergraph, subgraph, asked.entry, relevance, found.mixed, config)
     assembly = evidence.assemble(hypergraph, subgraph, walked, relevance, found.entry, config)
     chains = trace_chains(hypergraph, subgraph, assembly, walked.is_entry, config)
-    return Pass(subgraph, walked.entity, walked.hyperedge, assembly, chains, cut)
+    return Pass(subgraph, walked.entity, walked.hyperedge, assembly, chains, found.cut)
 
 
 def _pairs(rows: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor]:

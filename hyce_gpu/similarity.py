@@ -31,19 +31,16 @@ class Similarity:
             return torch.zeros(len(row), dtype=torch.float64, device=row.device)
         return self.steps.pair_products(self.questions, self.vectors, question, row)
 
-    def nearest(self, k: int) -> tuple[Tensor, Tensor]:
-        """The k most similar rows of each question, ranked as 32-bit numbers, ties by lower row; none without vectors.
+    def indexed(self, k: int) -> tuple[Tensor, Tensor] | None:
+        """Those of the k most similar rows of each question that the index finds; None where every row is looked at.
 
-        With an index, those of them that it finds.
+        Ranked as 32-bit numbers, ties by lower row.
 
         Returns:
             (question [T], row [T]): sorted by question, best first.
         """
-        k = min(k, len(self.vectors)) if self.vectors.shape[1] else 0
-        if k == 0:
-            return (torch.zeros(0, dtype=torch.long, device=self.vectors.device),) * 2
         if self.index is None or self.index.is_exact:
-            return self.steps.nearest(self.questions, self.vectors, k)
+            return None
         return self._ranked(torch.from_numpy(self.index.candidates(self.questions.cpu().numpy(), k)), k)
 
     def _ranked(self, found: Tensor, k: int) -> tuple[Tensor, Tensor]:

@@ -29,8 +29,7 @@ from hyce_gpu.assemble import Assembly, assemble
 from hyce_gpu.chains import Traced, trace_chains
 from hyce_gpu.expand import Entry, expand
 from hyce_gpu.linked import evidence
-from hyce_gpu.linked.candidates import find_candidates
-from hyce_gpu.linked.relevance import Asked
+from hyce_gpu.linked.candidates import Asked, find_candidates, score
 from hyce_gpu.linked.walk import walk
 from hyce_gpu.propagate import propagate
 from hyce_gpu.select import subgraph_of
@@ -216,8 +215,8 @@ def _paper(corpus: Corpus) -> Later:
 
 def _linked(corpus: Corpus) -> Later:
     config, asked, hypergraph = Config.linked(), corpus.asked, corpus.hypergraph
-    found, _ = find_candidates(hypergraph, asked, config)
-    subgraph = subgraph_of(hypergraph, found.question, found.hyperedge, found.score(config), 3, asked.steps)
+    found = find_candidates(hypergraph, asked, config)
+    subgraph = subgraph_of(hypergraph, found.segment, found.hyperedge, score(found, config), 3, asked.steps)
     relevance = found.scaled.clamp(0, 1)
 
     def later() -> Evidence:
@@ -256,7 +255,7 @@ def test_similarities_and_membership_wait_for_nothing() -> None:
     corpus = Corpus.on("cpu", steps("torch", "cpu"))
     to_hyperedges, entry = corpus.asked.to_hyperedges, corpus.asked.entry
     with Waits() as waits:
-        to_hyperedges.nearest(5)
+        to_hyperedges.steps.nearest(to_hyperedges.questions, to_hyperedges.vectors, 5)
         to_hyperedges.pairs(entry.question, entry.entity)
         to_hyperedges.steps.contains(entry.question, entry.entity, entry.question, entry.entity, 3, 40)
     assert waits.found == {}

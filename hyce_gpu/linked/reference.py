@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from hyce_kernels.linking_reference import link
 from hyce_kernels.propagation.reference import propagate
+from hyce_kernels.steps.search import LEAST_SPREAD
 from torch import Tensor
 
 from hyce_gpu.config import EPSILON, Config
 from hyce_gpu.hypergraph import Hypergraph
-from hyce_gpu.linked.candidates import LEAST_SPREAD
 from hyce_gpu.linked.walk import LEAST_WEIGHT
 from hyce_gpu.reasoning import Reasoning
 from hyce_gpu.reference import Plain, best_of, fuse, split_paths

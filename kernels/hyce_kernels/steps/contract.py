@@ -10,6 +10,8 @@ from typing import Protocol
 
 from torch import Tensor
 
+from hyce_kernels.steps.search import Corpus, Limits, Questions, Scored
+
 
 class Steps(Protocol):
     @property
@@ -197,4 +199,11 @@ class Steps(Protocol):
         Returns:
             (segment [P], hyperedge [P], score float64 [P]: best first, ties by lower id; whether the budget left any
             out, bool [Q]).
+        """
+
+    def candidates(self, corpus: Corpus, questions: Questions, limits: Limits) -> Scored:
+        """The best hyperedges by meaning, words and entry entities: docs/linked.md, steps 1 to 4.
+
+        Those that are compared are the nearest by vector, those of the nearest passages, those around the entries, and
+        those that share a rare entity with the best of all these.
         """

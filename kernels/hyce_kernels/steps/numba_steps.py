@@ -14,9 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hyce_kernels.steps import numba_evidence, numba_expand, numba_rows, numba_scores
+from hyce_kernels.steps import numba_evidence, numba_expand, numba_rows, numba_scores, torch_search
 from hyce_kernels.steps.copies import Copies
 from hyce_kernels.steps.rough import ROUNDING, RoughProducts, values
+from hyce_kernels.steps.search import Corpus, Limits, Questions, Scored
 
 _NONE = np.zeros(0, dtype=np.int64)
 _NO_WEIGHT = np.zeros(0, dtype=np.float64)
@@ -179,6 +180,9 @@ class NumbaSteps:
         segment = torch.arange(count).repeat_interleave(torch.from_numpy(kept))
         held = best >= 0
         return segment, torch.from_numpy(best[held]), torch.from_numpy(score[held]), torch.from_numpy(cut)
+
+    def candidates(self, corpus: Corpus, questions: Questions, limits: Limits) -> Scored:
+        return torch_search.Search(self, corpus, questions, limits).found()
 
 
 def is_compiled() -> bool:

@@ -18,6 +18,8 @@ from hyce_kernels.ragged import (
     split_keys,
     top_per_segment,
 )
+from hyce_kernels.steps import torch_search
+from hyce_kernels.steps.search import Corpus, Limits, Questions, Scored
 from hyce_kernels.steps.torch_expand import Incidence, Search
 from hyce_kernels.steps.torch_products import pair_products, products
 
@@ -182,6 +184,9 @@ class TorchSteps:
         segment, hyperedge, score, cut = search.found()
         best = top_per_segment(segment, score, len(questions), keep)
         return segment[best], hyperedge[best], score[best], cut
+
+    def candidates(self, corpus: Corpus, questions: Questions, limits: Limits) -> Scored:
+        return torch_search.Search(self, corpus, questions, limits).found()
 
 
 def _falling(segment: Tensor, score: Tensor, tie: Tensor | None) -> Tensor:
