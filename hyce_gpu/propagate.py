@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 from hyce_kernels import propagation
-from hyce_kernels.ragged import lengths, pointers, segment_sum
+from hyce_kernels.ragged import segment_sum
 from torch import Tensor
 
 from hyce_gpu.config import EPSILON, Config
@@ -36,7 +36,7 @@ def propagate(
     restart_vector = weight / (total + EPSILON)[subgraph.entity_question]
     plan = propagation.plan(packed(subgraph), weight.dtype, backend=subgraph.steps.propagation)
     confidence, _ = propagation.run(plan, restart_vector, config.restart, config.propagation_steps)
-    members = segment_sum(confidence[subgraph.entity_row], subgraph.edge_size)
+    members = subgraph.steps.member_sums(subgraph.local, confidence)
     size = torch.clamp(subgraph.edge_size, min=1).to(members.dtype)
     return Confidence(confidence, members / size, is_entry)
 
@@ -45,12 +45,8 @@ def packed(
     subgraph: Subgraph, hyperedge_weight: Tensor | None = None, entity_weight: Tensor | None = None
 ) -> propagation.Packed:
     """The structure that the walk runs on, with weights of the rows [H] and [W]; all alike where left out."""
+    local = subgraph.local
     return propagation.Packed(
-        subgraph.entity_row,
-        pointers(subgraph.edge_size),
-        pointers(subgraph.entity_count),
-        pointers(lengths(subgraph.edge_question, subgraph.num_questions)),
-        len(subgraph.entity),
-        hyperedge_weight,
-        entity_weight,
-    )
+        local.entity_row, local.member_pointer, local.entity_pointer, local.edge_pointer, len(local.entity),
+        hyperedge_weight, entity_weight,
+    )  # fmt: skip

@@ -1,4 +1,4 @@
-"""How well each entity bridges two passages: what linking and chains share."""
+"""How well single entities bridge two passages, as chains ask for it; `Steps.link` looks at all of them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def bridge_weight(
 
     What the question names itself bridges little.
     """
-    specificity = hypergraph.passages.specificity[subgraph.entity]
-    return torch.where(is_entry, config.entry_bridge * specificity, specificity)[entity_row]
+    specificity = hypergraph.passages.specificity[subgraph.entity[entity_row]]
+    return torch.where(is_entry[entity_row], config.entry_bridge * specificity, specificity)
 
 
 def is_subject(hypergraph: Hypergraph, subgraph: Subgraph, edge_row: Tensor, entity_row: Tensor) -> Tensor:
     """Whether each local entity [M] is what the passage of its local hyperedge [M] is about."""
-    passage = hypergraph.passages.of_hyperedge[subgraph.hyperedge]
-    return hypergraph.passages.subject[passage][edge_row] == subgraph.entity[entity_row]
+    passage = hypergraph.passages.of_hyperedge[subgraph.hyperedge[edge_row]]
+    return hypergraph.passages.subject[passage] == subgraph.entity[entity_row]

@@ -1,4 +1,4 @@
-"""Linking, fusion and bridges between units of evidence as loops."""
+"""Fusion and bridges between units of evidence as loops."""
 
 from __future__ import annotations
 
@@ -7,45 +7,8 @@ from numba import njit, prange
 
 from hyce_kernels.steps.numba_rows import bounds_of
 
-
-@njit(cache=True, nogil=True, parallel=True)
-def link(
-    entity: np.ndarray,
-    hyperedge: np.ndarray,
-    weight: np.ndarray,
-    is_subject: np.ndarray,
-    passage: np.ndarray,
-    score: np.ndarray,
-    side: float,
-    segment: np.ndarray,
-    num_segments: int,
-    num_elements: int,
-) -> np.ndarray:
-    bounds = np.searchsorted(hyperedge, bounds_of(segment, num_segments))
-    about, first, second = np.zeros(num_elements), np.zeros(num_elements), np.zeros(num_elements)
-    holder = np.full(num_elements, -1, dtype=np.int64)
-    gain = np.zeros(len(score))
-    # Each segment has entities and hyperedges of its own.
-    for one in prange(num_segments):
-        for place in range(bounds[one], bounds[one + 1]):
-            v, value, owner = entity[place], score[hyperedge[place]], passage[hyperedge[place]]
-            if is_subject[place]:
-                about[v] = max(about[v], value)
-            elif holder[v] < 0 or value > first[v] or (value == first[v] and owner < holder[v]):
-                # The best, of the lowest passage that has it, and the best of any other passage.
-                if holder[v] >= 0 and owner != holder[v]:
-                    second[v] = max(second[v], first[v])
-                first[v], holder[v] = value, owner
-            elif owner != holder[v]:
-                second[v] = max(second[v], value)
-        for place in range(bounds[one], bounds[one + 1]):
-            v, edge = entity[place], hyperedge[place]
-            partner = first[v]
-            if not is_subject[place]:
-                mentioned = second[v] if holder[v] == passage[edge] else first[v]
-                partner = max(about[v], side * mentioned)
-            gain[edge] = max(gain[edge], partner * weight[place])
-    return gain
+# Places that are moved one by one to sort them; where more are not in order, a sort proper.
+_FEW = 32
 
 
 @njit(cache=True, nogil=True)
@@ -60,9 +23,24 @@ def _by_unit(unit: np.ndarray, element: np.ndarray, num_units: int) -> tuple[np.
         places[free[unit[place]]] = place
         free[unit[place]] += 1
     for one in range(num_units):
-        part = places[bounds[one] : bounds[one + 1]]
-        part[:] = part[np.argsort(element[part])]
+        _sort(places[bounds[one] : bounds[one + 1]], element)
     return places, bounds
+
+
+@njit(cache=True, nogil=True)
+def _sort(places: np.ndarray, element: np.ndarray) -> None:
+    """Sorts places by their element: a few at a time, mostly ascending already."""
+    for at in range(1, len(places)):
+        one = places[at]
+        if element[places[at - 1]] <= element[one]:
+            continue
+        if at > _FEW:
+            places[:] = places[np.argsort(element[places])]
+            return
+        while at > 0 and element[places[at - 1]] > element[one]:
+            places[at] = places[at - 1]
+            at -= 1
+        places[at] = one
 
 
 @njit(cache=True, nogil=True)

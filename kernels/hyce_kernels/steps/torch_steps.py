@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from hyce_kernels import chains, fusion, linking
+from hyce_kernels import chains, fusion
 from hyce_kernels.ragged import (
     gather_rows,
     is_member,
@@ -18,7 +18,8 @@ from hyce_kernels.ragged import (
     split_keys,
     top_per_segment,
 )
-from hyce_kernels.steps import torch_search
+from hyce_kernels.steps import torch_local, torch_search
+from hyce_kernels.steps.local import Local
 from hyce_kernels.steps.search import Corpus, Limits, Questions, Scored
 from hyce_kernels.steps.torch_expand import Incidence, Search
 from hyce_kernels.steps.torch_products import pair_products, products
@@ -46,7 +47,7 @@ class TorchSteps:
     def top_per_segment(
         self, segment: Tensor, score: Tensor, num_segments: int, k: int, tie: Tensor | None = None
     ) -> Tensor:
-        order = _falling(segment, score, tie)
+        order = torch_local.falling(segment, score, tie)
         return order[rank_in_segment(segment[order], num_segments) < k]
 
     def incidence(
@@ -92,20 +93,39 @@ class TorchSteps:
         question = torch.arange(len(found), device=found.device)
         return question.repeat_interleave(found.shape[1]), found.flatten()
 
+    def walk_start(
+        self,
+        local: Local,
+        degree: Tensor,
+        entry_question: Tensor,
+        entry: Tensor,
+        mixed: Tensor,
+        seeds: int,
+        temperature: float,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        return torch_local.walk_start(local, degree, entry_question, entry, mixed, seeds, temperature)
+
     def link(
         self,
-        entity: Tensor,
-        hyperedge: Tensor,
-        weight: Tensor,
-        is_subject: Tensor,
+        local: Local,
+        specificity: Tensor,
+        is_entry: Tensor,
+        entry_bridge: float,
         passage: Tensor,
+        subject: Tensor,
         score: Tensor,
         side: float,
-        segment: Tensor,
-        num_segments: int,
-        num_elements: int,
     ) -> Tensor:
-        return linking.link(entity, hyperedge, weight, is_subject, passage, score, side, num_elements)
+        return torch_local.link(local, specificity, is_entry, entry_bridge, passage, subject, score, side)
+
+    def group_share(self, local: Local, number: Tensor, value: Tensor) -> Tensor:
+        return torch_local.group_share(local, number, value)
+
+    def best_of_groups(self, local: Local, number: Tensor, score: Tensor, k: int) -> Tensor:
+        return torch_local.best_of_groups(local, number, score, k)
+
+    def member_sums(self, local: Local, value: Tensor) -> Tensor:
+        return torch_local.member_sums(local, value)
 
     def merged(
         self, segment: Tensor, ids: Tensor, more_segment: Tensor, more_ids: Tensor, num_segments: int, universe: int
@@ -114,20 +134,7 @@ class TorchSteps:
         return torch.sort(keys).indices
 
     def top_table(self, segment: Tensor, score: Tensor, num_segments: int, k: int, tie: Tensor | None = None) -> Tensor:
-        order = _falling(segment, score, tie)
-        of, rank = segment[order], rank_in_segment(segment[order], num_segments)
-        none = num_segments * k
-        # What stays out goes to a cell of its own: to leave it out would need to know how much is left.
-        cell = torch.where((rank < k) & (score[order] >= 0), of * k + rank, none)
-        table = torch.full((none + 1,), -1, dtype=torch.long, device=segment.device)
-        table[cell] = order
-        return table[:-1]
-
-    def leaders(self, group: Tensor, score: Tensor, tie: Tensor) -> Tensor:
-        order = _falling(group, score, tie)
-        found = torch.empty_like(group, dtype=torch.bool)
-        found[order] = rank_in_segment(group[order], len(group)) == 0
-        return found
+        return torch_local.top_table(segment, score, num_segments, k, tie)
 
     def numbered(self, segment: Tensor, ids: Tensor, num_segments: int, universe: int) -> Tensor:
         keys, order = torch.sort(segment * max(universe, 1) + ids)
@@ -187,10 +194,3 @@ class TorchSteps:
 
     def candidates(self, corpus: Corpus, questions: Questions, limits: Limits) -> Scored:
         return torch_search.Search(self, corpus, questions, limits).found()
-
-
-def _falling(segment: Tensor, score: Tensor, tie: Tensor | None) -> Tensor:
-    """Positions by segment, then falling score as 32-bit numbers, then tie, then position."""
-    order = torch.arange(len(segment), device=segment.device) if tie is None else torch.sort(tie, stable=True).indices
-    order = order[torch.sort(score[order].float(), descending=True, stable=True).indices]
-    return order[torch.sort(segment[order], stable=True).indices]
