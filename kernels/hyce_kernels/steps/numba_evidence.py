@@ -12,19 +12,21 @@ _FEW = 32
 
 
 @njit(cache=True, nogil=True)
-def _by_unit(unit: np.ndarray, element: np.ndarray, num_units: int) -> tuple[np.ndarray, np.ndarray]:
-    """The places of each unit's pairs, by ascending element, and where each unit's start [U+2].
+def _by_unit(unit: np.ndarray, element: np.ndarray, num_units: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The places of each unit's pairs, by ascending element, where each unit's start [U+2], and a bit for each element.
 
-    The last unit holds what means nothing.
+    The last unit holds what means nothing. Units share nothing where their bits [U+1] share none.
     """
+    bits = np.zeros(num_units + 1, dtype=np.uint64)
     bounds = bounds_of(unit, num_units + 1)
     free, places = bounds[:-1].copy(), np.empty(len(unit), dtype=np.int64)
     for place in range(len(unit)):
         places[free[unit[place]]] = place
         free[unit[place]] += 1
+        bits[unit[place]] |= np.uint64(1) << np.uint64(element[place] & 63)
     for one in range(num_units):
         _sort(places[bounds[one] : bounds[one + 1]], element)
-    return places, bounds
+    return places, bounds, bits
 
 
 @njit(cache=True, nogil=True)
@@ -58,7 +60,7 @@ def _shared(element: np.ndarray, places: np.ndarray, bounds: np.ndarray, one: in
 def fuse(
     unit: np.ndarray, element: np.ndarray, valid: np.ndarray, width: int, threshold: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    places, bounds = _by_unit(unit, element, len(valid))
+    places, bounds, bits = _by_unit(unit, element, len(valid))
     represented_by = np.full(len(valid), -1, dtype=np.int64)
     representative = np.zeros(len(valid), dtype=np.bool_)
     for number in prange(len(valid) // width):
@@ -69,7 +71,8 @@ def fuse(
             represented_by[one], representative[one] = one - first, True
             for other in range(one + 1, first + width):
                 if valid[other] and represented_by[other] < 0:
-                    shared = _shared(element, places, bounds, one, other)
+                    may = bits[one] & bits[other]
+                    shared = _shared(element, places, bounds, one, other) if may else 0
                     union = bounds[one + 1] - bounds[one] + bounds[other + 1] - bounds[other] - shared
                     if np.float64(shared) / max(union, 1) >= threshold:
                         represented_by[other] = one - first
@@ -81,16 +84,16 @@ def bridges(
     unit: np.ndarray, element: np.ndarray, weight: np.ndarray, is_subject: np.ndarray, passage: np.ndarray, width: int,
     side: float,
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-    places, bounds = _by_unit(unit, element, len(passage))
+    places, bounds, bits = _by_unit(unit, element, len(passage))
     num_segments = len(passage) // width
     strength = np.zeros((num_segments, width, width))
     through = np.full((num_segments, width, width), -1, dtype=np.int64)
     for number in prange(num_segments):
         for row in range(width):
             one = number * width + row
-            for column in range(width):
+            for column in range(row + 1, width):
                 other = number * width + column
-                if passage[one] == passage[other]:
+                if passage[one] == passage[other] or not bits[one] & bits[other]:
                     continue
                 left, right = bounds[one], bounds[other]
                 while left < bounds[one + 1] and right < bounds[other + 1]:
@@ -104,4 +107,7 @@ def bridges(
                             through[number, row, column] = element[ours]
                     left += element[ours] <= element[theirs]
                     right += element[theirs] <= element[ours]
+                # An element weighs the same in both.
+                strength[number, column, row] = strength[number, row, column]
+                through[number, column, row] = through[number, row, column]
     return strength, through

@@ -37,8 +37,10 @@ def _lowest_bit(word: np.uint64) -> np.uint64:
 @njit(cache=True, nogil=True)
 def _add(value: np.uint64, bits: np.ndarray, words: np.ndarray) -> None:
     word = value >> _SIX
+    # Seldom, so that an addition does not wait for the one before it in the same place.
+    if bits[word] == 0:
+        words[word >> _SIX] |= _ONE << (word & _LOW_SIX)
     bits[word] |= _ONE << (value & _LOW_SIX)
-    words[word >> _SIX] |= _ONE << (word & _LOW_SIX)
 
 
 @njit(cache=True, nogil=True)

@@ -40,7 +40,7 @@ def insert(one: int, best: np.ndarray, count: int, rank: np.ndarray, tie: np.nda
     return count + 1
 
 
-@njit(cache=True, nogil=True, parallel=True)
+@njit(cache=True, nogil=True, parallel=True, error_model="numpy")
 def walk_start(
     hyperedge: np.ndarray,
     edge_pointer: np.ndarray,
@@ -115,7 +115,7 @@ def _give(
             start[v] += weight / total * rarity[v]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _normalise(weight: np.ndarray, epsilon: float) -> None:
     total = 0.0
     for one in weight:
@@ -124,79 +124,7 @@ def _normalise(weight: np.ndarray, epsilon: float) -> None:
         weight[place] /= total + epsilon
 
 
-@njit(cache=True, nogil=True, parallel=True)
-def link(
-    edge_pointer: np.ndarray,
-    entity: np.ndarray,
-    entity_pointer: np.ndarray,
-    member_pointer: np.ndarray,
-    entity_row: np.ndarray,
-    specificity: np.ndarray,
-    is_entry: np.ndarray,
-    entry_bridge: float,
-    passage: np.ndarray,
-    subject: np.ndarray,
-    score: np.ndarray,
-    side: float,
-) -> np.ndarray:
-    gain = np.empty(len(score))
-    for one in prange(len(edge_pointer) - 1):
-        first, last = entity_pointer[one], entity_pointer[one + 1]
-        weight = np.empty(last - first)
-        for v in range(first, last):
-            own = specificity[entity[v]]
-            weight[v - first] = entry_bridge * own if is_entry[v] else own
-        _link(
-            edge_pointer[one], edge_pointer[one + 1], entity[first:last], first, member_pointer, entity_row, weight,
-            passage, subject, score, side, gain,
-        )  # fmt: skip
-    return gain
-
-
-@njit(cache=True, nogil=True)
-def _link(
-    first_edge: int,
-    last_edge: int,
-    entity: np.ndarray,
-    first: int,
-    member_pointer: np.ndarray,
-    entity_row: np.ndarray,
-    weight: np.ndarray,
-    passage: np.ndarray,
-    subject: np.ndarray,
-    score: np.ndarray,
-    side: float,
-    gain: np.ndarray,
-) -> None:
-    """One question; its entities start at number `first`."""
-    about, best, second = np.zeros(len(entity)), np.zeros(len(entity)), np.zeros(len(entity))
-    holder = np.full(len(entity), -1, dtype=np.int64)
-    for edge in range(first_edge, last_edge):
-        value, owner = score[edge], passage[edge]
-        for place in range(member_pointer[edge], member_pointer[edge + 1]):
-            v = entity_row[place] - first
-            if entity[v] == subject[edge]:
-                about[v] = max(about[v], value)
-            elif holder[v] < 0 or value > best[v] or (value == best[v] and owner < holder[v]):
-                # The best, of the lowest passage that has it, and the best of any other passage.
-                if holder[v] >= 0 and owner != holder[v]:
-                    second[v] = max(second[v], best[v])
-                best[v], holder[v] = value, owner
-            elif owner != holder[v]:
-                second[v] = max(second[v], value)
-    for edge in range(first_edge, last_edge):
-        most = 0.0
-        for place in range(member_pointer[edge], member_pointer[edge + 1]):
-            v = entity_row[place] - first
-            partner = best[v]
-            if entity[v] != subject[edge]:
-                mentioned = second[v] if holder[v] == passage[edge] else best[v]
-                partner = max(about[v], side * mentioned)
-            most = max(most, partner * weight[v])
-        gain[edge] = most
-
-
-@njit(cache=True, nogil=True, parallel=True)
+@njit(cache=True, nogil=True, parallel=True, error_model="numpy")
 def group_share(edge_pointer: np.ndarray, number: np.ndarray, value: np.ndarray, epsilon: float) -> np.ndarray:
     share, total = np.empty(len(value)), np.zeros(len(value))
     # A group belongs to one segment only.

@@ -1,7 +1,8 @@
 """The ragged steps as fused loops, threads over questions, on a CPU. See `contract.Steps` for what each does.
 
 Tensors share their memory with the loops. Knows dtypes and workspaces; the loops are in numba_rows, numba_scores,
-numba_incidence, numba_local, numba_evidence and numba_expand.
+numba_incidence, numba_link, numba_local,
+numba_evidence and numba_expand.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from hyce_kernels.steps import (
     numba_evidence,
     numba_expand,
     numba_incidence,
+    numba_link,
     numba_local,
     numba_rows,
     numba_scores,
@@ -62,7 +64,7 @@ class NumbaSteps:
     def incidence(
         self, pointer: Tensor, values: Tensor, segment: Tensor, rows: Tensor, num_segments: int, universe: int
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        rows_of = pointer.numpy(), values.numpy(), segment.numpy(), rows.numpy()
+        rows_of = self._narrow.of(pointer), self._narrow.of(values), segment.numpy(), rows.numpy()
         return _tensors(numba_incidence.incidence(*rows_of, num_segments, universe, numba.get_num_threads()))
 
     def overlap(
@@ -130,7 +132,7 @@ class NumbaSteps:
         parts = local.edge_pointer, local.entity, local.entity_pointer, local.member_pointer, local.entity_row
         graph = (one.numpy() for one in parts)
         of_entity = specificity.numpy(), is_entry.numpy(), entry_bridge
-        found = numba_local.link(*graph, *of_entity, passage.numpy(), subject.numpy(), score.numpy(), side)
+        found = numba_link.link(*graph, *of_entity, passage.numpy(), subject.numpy(), score.numpy(), side)
         return torch.from_numpy(found)
 
     def group_share(self, local: Local, number: Tensor, value: Tensor) -> Tensor:
