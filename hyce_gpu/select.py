@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
-from hyce_kernels.ragged import lengths, pointers
+from hyce_kernels.ragged import pointers
 from hyce_kernels.steps import Steps
 from hyce_kernels.steps.local import Local
 from torch import Tensor
@@ -40,8 +40,9 @@ class Subgraph:
     @cached_property
     def local(self) -> Local:
         """The same as the steps take it."""
+        questions = torch.arange(self.num_questions + 1, device=self.hyperedge.device)
         return Local(
-            self.hyperedge, self.edge_question, pointers(lengths(self.edge_question, self.num_questions)),
+            self.hyperedge, self.edge_question, torch.searchsorted(self.edge_question, questions),
             self.entity, self.entity_question, pointers(self.entity_count),
             pointers(self.edge_size), self.edge_row, self.entity_row,
         )  # fmt: skip

@@ -72,29 +72,26 @@ def _of_question(
     pointer: np.ndarray,
     values: np.ndarray,
     rows: np.ndarray,
-    start: int,
     sets: tuple[np.ndarray, np.ndarray, np.ndarray],
     distinct_values: np.ndarray,
     edge_row: np.ndarray,
     entity_row: np.ndarray,
 ) -> int:
-    """The rows from `first` to `last`, with the incidences from `start` on; returns how many entities there are."""
+    """The incidences of the rows from `first` to `last`; returns how many entities there are."""
     bits, words, below = sets
-    target = start
-    for place in range(first, last):
-        for one in range(pointer[rows[place]], pointer[rows[place] + 1]):
-            edge_row[target] = place
-            _add(np.uint64(values[one]), bits, words)
-            target += 1
-    count = _take(bits, words, below, distinct_values)
-    target = start
+    target = 0
     for place in range(first, last):
         for one in range(pointer[rows[place]], pointer[rows[place] + 1]):
             value = np.uint64(values[one])
-            word = value >> _SIX
-            lower = bits[word] & ((_ONE << (value & _LOW_SIX)) - _ONE)
-            entity_row[target] = below[word] + np.int64(_bits_in(lower))
+            edge_row[target], entity_row[target] = place, value
+            _add(value, bits, words)
             target += 1
+    count = _take(bits, words, below, distinct_values)
+    for target in range(len(entity_row)):
+        value = np.uint64(entity_row[target])
+        word = value >> _SIX
+        lower = bits[word] & ((_ONE << (value & _LOW_SIX)) - _ONE)
+        entity_row[target] = below[word] + np.int64(_bits_in(lower))
     for value in distinct_values[:count]:
         bits[np.uint64(value) >> _SIX] = np.uint64(0)
     return count
@@ -124,10 +121,10 @@ def incidence(
         size = (universe >> 6) + 1
         sets = np.zeros(size, np.uint64), np.zeros((size >> 6) + 1, np.uint64), np.empty(size, np.int32)
         for one in range(thread, num_segments, threads):
+            part = slice(start[one], start[one + 1])
             count[one + 1] = _of_question(
-                bounds[one], bounds[one + 1], pointer, values, rows, start[one], sets,
-                work[start[one] : start[one + 1]], edge_row, entity_row,
-            )  # fmt: skip
+                bounds[one], bounds[one + 1], pointer, values, rows, sets, work[part], edge_row[part], entity_row[part]
+            )
     first = np.cumsum(count)
     entity_segment, entity = np.empty(first[-1], dtype=np.int64), np.empty(first[-1], dtype=np.int64)
     for one in prange(num_segments):

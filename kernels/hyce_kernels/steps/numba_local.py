@@ -66,20 +66,22 @@ def walk_start(
             is_entry[v], start[v] = False, 0.0
         _give(
             edge_pointer[one], edge_pointer[one + 1], hyperedge, member_pointer, entity_row, rarity, mixed, seeds,
-            temperature, start,
+            temperature, epsilon, start,
         )  # fmt: skip
-        entered = 0.0
+        entered, total = 0.0, 0.0
         for place in range(entries[one], entries[one + 1]):
             v = place_of(entity, first, last, entry[place])
             if v >= 0:
                 is_entry[v] = True
                 entered += rarity[v]
-        _normalise(start[first:last], epsilon)
         for place in range(entries[one], entries[one + 1]):
             v = place_of(entity, first, last, entry[place])
             if v >= 0:
                 start[v] += rarity[v] / (entered + epsilon)
-        _normalise(start[first:last], epsilon)
+        for v in range(first, last):
+            total += start[v]
+        for v in range(first, last):
+            start[v] /= total + epsilon
     return start, rarity, is_entry
 
 
@@ -94,9 +96,10 @@ def _give(
     mixed: np.ndarray,
     seeds: int,
     temperature: float,
+    epsilon: float,
     start: np.ndarray,
 ) -> None:
-    """Adds what the best hyperedges give their entities: a softmax over them, split by rarity within each."""
+    """Adds what the best hyperedges give their entities, one in all: a softmax over them, split by rarity within each."""
     rank, best = np.empty(last - first, dtype=np.float32), np.empty(min(seeds, last - first), dtype=np.int64)
     most, count = 0.0, 0
     for place in range(last - first):
@@ -106,22 +109,17 @@ def _give(
             count = insert(place, best, count, rank, hyperedge[first:last])
     # In the order of the hyperedges, as a sum over all of them would go.
     best[:count].sort()
+    given = 0.0
     for edge in best[:count] + first:
-        weight, total = math.exp((mixed[edge] - most) / temperature), 0.0
+        if member_pointer[edge] < member_pointer[edge + 1]:
+            given += math.exp((mixed[edge] - most) / temperature)
+    for edge in best[:count] + first:
+        weight, total = math.exp((mixed[edge] - most) / temperature) / (given + epsilon), 0.0
         members = entity_row[member_pointer[edge] : member_pointer[edge + 1]]
         for v in members:
             total += rarity[v]
         for v in members:
             start[v] += weight / total * rarity[v]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _normalise(weight: np.ndarray, epsilon: float) -> None:
-    total = 0.0
-    for one in weight:
-        total += one
-    for place in range(len(weight)):
-        weight[place] /= total + epsilon
 
 
 @njit(cache=True, nogil=True, parallel=True, error_model="numpy")
