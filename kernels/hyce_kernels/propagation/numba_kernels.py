@@ -84,7 +84,11 @@ def _run_question(
     first, last, first_edge, last_edge, entity, member_pointer, into, back, restart_vector, restart, rest, steps,
     confidence, flow,
 ):  # fmt: skip
-    kind, edges, places = restart_vector.dtype, last_edge - first_edge, (member_pointer[first_edge], member_pointer[last_edge])
+    kind, edges, places = (
+        restart_vector.dtype,
+        last_edge - first_edge,
+        (member_pointer[first_edge], member_pointer[last_edge]),
+    )
     number, count = _number_shared(entity, last - first, first, *places)
     index, pointer = np.empty(places[1] - places[0] + 1, np.int32), np.empty(edges + 1, np.int32)
     owner, share = np.empty(last - first, np.int32), np.empty(edges, kind)

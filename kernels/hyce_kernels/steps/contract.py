@@ -107,7 +107,7 @@ class Steps(Protocol):
         """Where a walk starts: half at entities of each question's best hyperedges, half at its entries.
 
         The `seeds` best hyperedges by `mixed` give in proportion to exp(mixed / temperature), each to its entities in
-        proportion to their rarity, 1 / degree; ties and negative numbers as in `top_table`. To entries it goes by rarity.
+        proportion to their rarity, 1 / degree; ties and negative numbers as in `top_table`. Entries have it by rarity.
 
         Args:
             degree: of each entity of the corpus [V]; entry_question, entry: sorted distinct pairs; mixed [H].
@@ -191,18 +191,32 @@ class Steps(Protocol):
             (representative bool [U], represented_by [U]: the place of the unit that stands for each valid one).
         """
 
-    def bridges(
+    def chain_links(
         self,
-        unit: Tensor,
-        element: Tensor,
-        weight: Tensor,
-        is_subject: Tensor,
+        local: Local,
+        rows: Tensor,
+        is_path: Tensor,
+        specificity: Tensor,
+        is_entry: Tensor,
+        entry_bridge: float,
         passage: Tensor,
+        subject: Tensor,
         width: int,
-        num_elements: int,
         side: float,
-    ) -> tuple[Tensor, Tensor]:
-        """How strongly every two units of a segment are bridged, as `hyce_kernels.chains.bridges` says."""
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """How strongly every two units of evidence are bridged, and where chains may begin.
+
+        Bridges are those of `hyce_kernels.chains.bridges`. A chain begins with the highest specificity of an entry that
+        its first unit holds; where no unit of a question holds one, the best unit has 1.
+
+        Args:
+            rows: the local hyperedge of each unit [Q · width], -1 for none; is_path: whether it takes part, bool.
+            specificity, is_entry, entry_bridge: as in `link`; passage, subject: of each unit, -1 for none.
+
+        Returns:
+            (strength [Q, width, width], the local entity that bridges, -1 for none; what a chain that begins at each
+            unit has [Q, width], its entry as a local entity, -1 for none). Ties go to the lower entity.
+        """
 
     def expand(
         self,

@@ -23,7 +23,7 @@ class Local:
     entity_pointer: Tensor  # [Q+1]
     member_pointer: Tensor  # [H+1]
     edge_row: Tensor  # [N] local hyperedge, sorted
-    entity_row: Tensor  # [N] local entity
+    entity_row: Tensor  # [N] local entity, distinct and ascending in each hyperedge
 
     @property
     def num_questions(self) -> int:

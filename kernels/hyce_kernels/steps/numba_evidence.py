@@ -1,4 +1,4 @@
-"""Fusion and bridges between units of evidence as loops."""
+"""Fusion of units of evidence as loops."""
 
 from __future__ import annotations
 
@@ -77,37 +77,3 @@ def fuse(
                     if np.float64(shared) / max(union, 1) >= threshold:
                         represented_by[other] = one - first
     return representative, represented_by
-
-
-@njit(cache=True, nogil=True, parallel=True)
-def bridges(
-    unit: np.ndarray, element: np.ndarray, weight: np.ndarray, is_subject: np.ndarray, passage: np.ndarray, width: int,
-    side: float,
-) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-    places, bounds, bits = _by_unit(unit, element, len(passage))
-    num_segments = len(passage) // width
-    strength = np.zeros((num_segments, width, width))
-    through = np.full((num_segments, width, width), -1, dtype=np.int64)
-    for number in prange(num_segments):
-        for row in range(width):
-            one = number * width + row
-            for column in range(row + 1, width):
-                other = number * width + column
-                if passage[one] == passage[other] or not bits[one] & bits[other]:
-                    continue
-                left, right = bounds[one], bounds[other]
-                while left < bounds[one + 1] and right < bounds[other + 1]:
-                    ours, theirs = places[left], places[right]
-                    if element[ours] == element[theirs]:
-                        # As `linking_reference.bridge_factor`; elements ascend, so ties go to the lower one.
-                        about = int(is_subject[ours]) + int(is_subject[theirs])
-                        factor = side if about == 0 else (1.0 if about == 1 else 0.0)
-                        if weight[ours] * factor > strength[number, row, column]:
-                            strength[number, row, column] = weight[ours] * factor
-                            through[number, row, column] = element[ours]
-                    left += element[ours] <= element[theirs]
-                    right += element[theirs] <= element[ours]
-                # An element weighs the same in both.
-                strength[number, column, row] = strength[number, row, column]
-                through[number, column, row] = through[number, row, column]
-    return strength, through

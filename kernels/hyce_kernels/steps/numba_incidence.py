@@ -98,25 +98,36 @@ def _of_question(
 
 
 @njit(cache=True, nogil=True, parallel=True)
+def starts(pointer: np.ndarray, segment: np.ndarray, rows: np.ndarray, num_segments: int) -> np.ndarray:
+    """Where the incidences of each segment start [S+1]."""
+    bounds, start = bounds_of(segment, num_segments), np.zeros(num_segments + 1, dtype=np.int64)
+    for one in prange(num_segments):
+        size = 0
+        for row in rows[bounds[one] : bounds[one + 1]]:
+            size += pointer[row + 1] - pointer[row]
+        start[one + 1] = size
+    return np.cumsum(start)
+
+
+@njit(cache=True, nogil=True, parallel=True)
 def incidence(
     pointer: np.ndarray,
     values: np.ndarray,
     segment: np.ndarray,
     rows: np.ndarray,
-    num_segments: int,
     universe: int,
     threads: int,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    bounds, start = bounds_of(segment, num_segments), np.zeros(num_segments + 1, dtype=np.int64)
-    for one in prange(num_segments):
-        size = 0
-        for place in range(bounds[one], bounds[one + 1]):
-            size += pointer[rows[place] + 1] - pointer[rows[place]]
-        start[one + 1] = size
-    start = np.cumsum(start)
-    edge_row, entity_row = np.empty(start[-1], dtype=np.int64), np.empty(start[-1], dtype=np.int64)
+    start: np.ndarray,
+    edge_row: np.ndarray,
+    entity_row: np.ndarray,
+    entity_segment: np.ndarray,
+    entity: np.ndarray,
+) -> int:
+    """Fills the last four, which have room for every incidence; returns how many entities there are."""
+    num_segments = len(start) - 1
+    bounds, count = bounds_of(segment, num_segments), np.zeros(num_segments + 1, dtype=np.int64)
     # Half the memory to touch: ids of a corpus fit.
-    work, count = np.empty(start[-1], dtype=np.int32), np.zeros(num_segments + 1, dtype=np.int64)
+    work = np.empty(len(edge_row), dtype=np.int32)
     for thread in prange(threads):
         size = (universe >> 6) + 1
         sets = np.zeros(size, np.uint64), np.zeros((size >> 6) + 1, np.uint64), np.empty(size, np.int32)
@@ -126,19 +137,18 @@ def incidence(
                 bounds[one], bounds[one + 1], pointer, values, rows, sets, work[part], edge_row[part], entity_row[part]
             )
     first = np.cumsum(count)
-    entity_segment, entity = np.empty(first[-1], dtype=np.int64), np.empty(first[-1], dtype=np.int64)
     for one in prange(num_segments):
         for place in range(count[one + 1]):
             entity_segment[first[one] + place] = one
             entity[first[one] + place] = work[start[one] + place]
         for place in range(start[one], start[one + 1]):
             entity_row[place] += first[one]
-    return edge_row, entity_row, entity_segment, entity
+    return int(first[-1])
 
 
 @njit(cache=True, nogil=True)
 def _number(ids: np.ndarray, slots: np.ndarray, number: np.ndarray) -> int:
-    """Numbers distinct ids by where they come first; returns how many there are. `slots`: a power of two, twice as many.
+    """Numbers distinct ids by where they come first; returns how many. `slots`: a power of two, twice the ids.
 
     Looked up by what the id spreads to: as large as the segment, however many ids there are.
     """

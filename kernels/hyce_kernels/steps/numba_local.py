@@ -99,7 +99,7 @@ def _give(
     epsilon: float,
     start: np.ndarray,
 ) -> None:
-    """Adds what the best hyperedges give their entities, one in all: a softmax over them, split by rarity within each."""
+    """Adds what the best hyperedges give to entities, one in all: a softmax over them, split by rarity within each."""
     rank, best = np.empty(last - first, dtype=np.float32), np.empty(min(seeds, last - first), dtype=np.int64)
     most, count = 0.0, 0
     for place in range(last - first):

@@ -2,7 +2,7 @@
 
 Tensors share their memory with the loops. Knows dtypes and workspaces; the loops are in numba_rows, numba_scores,
 numba_incidence, numba_link, numba_local,
-numba_evidence and numba_expand.
+numba_evidence, numba_chains and numba_expand.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from hyce_kernels.steps import (
+    numba_chains,
     numba_evidence,
     numba_expand,
     numba_incidence,
@@ -64,8 +65,13 @@ class NumbaSteps:
     def incidence(
         self, pointer: Tensor, values: Tensor, segment: Tensor, rows: Tensor, num_segments: int, universe: int
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        rows_of = self._narrow.of(pointer), self._narrow.of(values), segment.numpy(), rows.numpy()
-        return _tensors(numba_incidence.incidence(*rows_of, num_segments, universe, numba.get_num_threads()))
+        graph, sorted_rows = (self._narrow.of(pointer), self._narrow.of(values)), (segment.numpy(), rows.numpy())
+        start = numba_incidence.starts(graph[0], *sorted_rows, num_segments)
+        # One block, so that NumPy asks for huge pages: to touch small ones first costs as much as to fill them.
+        made = np.empty((4, int(start[-1])), dtype=np.int64)
+        count = numba_incidence.incidence(*graph, *sorted_rows, universe, numba.get_num_threads(), start, *made)
+        edge_row, entity_row, entity_segment, entity = _tensors(tuple(made))
+        return edge_row, entity_row, entity_segment[:count], entity[:count]
 
     def overlap(
         self,
@@ -168,19 +174,22 @@ class NumbaSteps:
     ) -> tuple[Tensor, Tensor]:
         return _tensors(numba_evidence.fuse(unit.numpy(), element.numpy(), valid.numpy(), width, threshold))
 
-    def bridges(
+    def chain_links(
         self,
-        unit: Tensor,
-        element: Tensor,
-        weight: Tensor,
-        is_subject: Tensor,
+        local: Local,
+        rows: Tensor,
+        is_path: Tensor,
+        specificity: Tensor,
+        is_entry: Tensor,
+        entry_bridge: float,
         passage: Tensor,
+        subject: Tensor,
         width: int,
-        num_elements: int,
         side: float,
-    ) -> tuple[Tensor, Tensor]:
-        columns = (one.numpy() for one in (unit, element, weight, is_subject, passage))
-        return _tensors(numba_evidence.bridges(*columns, width, side))
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        arrays = (one.numpy() for one in (local.entity, local.member_pointer, local.entity_row, rows, is_path))
+        of_entity = specificity.numpy(), is_entry.numpy(), entry_bridge
+        return _tensors(numba_chains.chain_links(*arrays, *of_entity, passage.numpy(), subject.numpy(), width, side))
 
     def expand(
         self,

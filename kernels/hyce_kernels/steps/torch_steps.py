@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from hyce_kernels import chains, fusion
+from hyce_kernels import fusion
 from hyce_kernels.ragged import (
     gather_rows,
     is_member,
@@ -18,7 +18,7 @@ from hyce_kernels.ragged import (
     split_keys,
     top_per_segment,
 )
-from hyce_kernels.steps import torch_local, torch_search
+from hyce_kernels.steps import torch_chains, torch_local, torch_search
 from hyce_kernels.steps.local import Local
 from hyce_kernels.steps.search import Corpus, Limits, Questions, Scored
 from hyce_kernels.steps.torch_expand import Incidence, Search
@@ -143,11 +143,7 @@ class TorchSteps:
         return number
 
     def unit_members(self, pointer: Tensor, row: Tensor, values: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-        unit = torch.full((len(pointer),), len(rows), dtype=torch.long, device=rows.device)
-        unit[torch.where(rows < 0, len(pointer) - 1, rows)] = torch.arange(len(rows), device=rows.device)
-        # The last place stands for all that are none.
-        unit[-1] = len(rows)
-        return unit[row], values
+        return torch_chains.unit_members(pointer, row, values, rows)
 
     def fuse(
         self, unit: Tensor, element: Tensor, valid: Tensor, width: int, num_elements: int, threshold: float
@@ -156,18 +152,21 @@ class TorchSteps:
         representative, represented_by = fusion.fuse(overlap, valid.view(-1, width), threshold)
         return representative.flatten(), represented_by.flatten()
 
-    def bridges(
+    def chain_links(
         self,
-        unit: Tensor,
-        element: Tensor,
-        weight: Tensor,
-        is_subject: Tensor,
+        local: Local,
+        rows: Tensor,
+        is_path: Tensor,
+        specificity: Tensor,
+        is_entry: Tensor,
+        entry_bridge: float,
         passage: Tensor,
+        subject: Tensor,
         width: int,
-        num_elements: int,
         side: float,
-    ) -> tuple[Tensor, Tensor]:
-        return chains.bridges(unit, element, weight, is_subject, passage, width, num_elements, side)
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        of_entity = specificity, is_entry, entry_bridge
+        return torch_chains.chain_links(local, rows, is_path, *of_entity, passage, subject, width, side)
 
     def expand(
         self,
