@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -29,13 +30,14 @@ def plan(structure: Structure, dtype: torch.dtype) -> Plan:
 
 
 def run(plan: Plan, restart_vector: Tensor, restart: float, steps: int) -> tuple[Tensor, Tensor]:
-    confidence = torch.empty_like(restart_vector)
-    flow = restart_vector.new_empty((plan.num_hyperedges, *restart_vector.shape[1:]))
     values = restart_vector.numpy()
+    # NumPy asks for huge pages, which torch does not: to touch small ones first costs as much as the walk.
+    confidence = np.empty(values.shape, values.dtype)
+    flow = np.empty((plan.num_hyperedges, *values.shape[1:]), values.dtype)
     # A Python float would widen 32-bit arithmetic.
     kept, rest = values.dtype.type(restart), values.dtype.type(1 - restart)
-    plan.kernel(*plan.arrays, values, kept, rest, steps, confidence.numpy(), flow.numpy())
-    return confidence, flow
+    plan.kernel(*plan.arrays, values, kept, rest, steps, confidence, flow)
+    return torch.from_numpy(confidence), torch.from_numpy(flow)
 
 
 def _plan_packed(packed: Packed, dtype: torch.dtype) -> Plan:

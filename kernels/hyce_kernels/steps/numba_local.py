@@ -55,9 +55,11 @@ def walk_start(
     seeds: int,
     temperature: float,
     epsilon: float,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    start, rarity = np.empty(len(entity)), np.empty(len(entity))
-    is_entry = np.empty(len(entity), dtype=np.bool_)
+    start: np.ndarray,
+    rarity: np.ndarray,
+    is_entry: np.ndarray,
+) -> None:
+    """Fills the last three."""
     entries = bounds_of(entry_question, len(edge_pointer) - 1)
     for one in prange(len(edge_pointer) - 1):
         first, last = entity_pointer[one], entity_pointer[one + 1]
@@ -82,7 +84,6 @@ def walk_start(
             total += start[v]
         for v in range(first, last):
             start[v] /= total + epsilon
-    return start, rarity, is_entry
 
 
 @njit(cache=True, nogil=True)

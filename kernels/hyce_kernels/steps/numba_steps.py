@@ -122,7 +122,10 @@ class NumbaSteps:
     ) -> tuple[Tensor, Tensor, Tensor]:
         parts = local.hyperedge, local.edge_pointer, local.entity, local.entity_pointer, local.member_pointer
         arrays = (one.numpy() for one in (*parts, local.entity_row, degree, entry_question, entry, mixed))
-        return _tensors(numba_local.walk_start(*arrays, seeds, temperature, EPSILON))
+        start, rarity = np.empty((2, len(local.entity)))
+        is_entry = np.empty(len(local.entity), dtype=np.bool_)
+        numba_local.walk_start(*arrays, seeds, temperature, EPSILON, start, rarity, is_entry)
+        return _tensors((start, rarity, is_entry))
 
     def link(
         self,
