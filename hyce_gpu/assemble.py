@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
-from hyce_kernels.ragged import lengths, segment_max
+from hyce_kernels.ragged import segment_max
 from torch import Tensor
 
 from hyce_gpu.config import EPSILON, Config
@@ -75,7 +75,7 @@ def _retained(subgraph: Subgraph, confidence: Confidence, config: Config) -> Ten
 
 
 def _per_question_max(values: Tensor, subgraph: Subgraph) -> Tensor:
-    return segment_max(values, lengths(subgraph.edge_question, subgraph.num_questions))
+    return segment_max(values, subgraph.local.edge_pointer.diff())
 
 
 def _terms(
