@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from hyce_kernels import propagation
+from hyce_kernels import propagation, ragged
 from hyce_kernels.ragged import lengths, pointers, segment_sum
 from torch import Tensor
 
@@ -44,10 +44,18 @@ def propagate(
 def packed(
     subgraph: Subgraph, hyperedge_weight: Tensor | None = None, entity_weight: Tensor | None = None
 ) -> propagation.Packed:
-    """The structure that the walk runs on, with weights of the rows [H] and [W]; all alike where left out."""
+    """The structure that the walk runs on, with weights of the rows [H] and [W]; all alike where left out.
+
+    Where there may be more incidences than count, one more hyperedge, of no question, holds what is left over.
+    """
+    members = pointers(subgraph.edge_size)
+    if ragged.waits_for(members):
+        members = torch.cat((members, members.new_full((1,), len(subgraph.entity_row))))
+        if hyperedge_weight is not None:
+            hyperedge_weight = torch.cat((hyperedge_weight, hyperedge_weight.new_ones(1)))
     return propagation.Packed(
         subgraph.entity_row,
-        pointers(subgraph.edge_size),
+        members,
         pointers(subgraph.entity_count),
         pointers(lengths(subgraph.edge_question, subgraph.num_questions)),
         len(subgraph.entity),

@@ -35,7 +35,7 @@ def assemble(
         "link": config.weight_link * gain,
         "propagation": config.weight_propagation * _flow(subgraph, group, walked.hyperedge),
     }
-    score = torch.stack(tuple(terms.values())).sum(0)
+    score = torch.where(subgraph.hyperedge < 0, -1.0, torch.stack(tuple(terms.values())).sum(0))
     # One hyperedge of each passage.
     speaks = subgraph.steps.leaders(group, score, subgraph.hyperedge)
     rows = best_table(subgraph, torch.where(speaks, score, -1.0), config.evidence_units)

@@ -45,7 +45,7 @@ def walk(
     structure = packed(subgraph, hyperedge_weight=relevance + LEAST_WEIGHT, entity_weight=rarity)
     plan = propagation.plan(structure, restart_vector.dtype, backend=subgraph.steps.propagation)
     confidence, flow = propagation.run(plan, restart_vector, config.restart, config.propagation_steps)
-    return Walked(confidence, flow, is_entry)
+    return Walked(confidence, flow[: len(mixed)], is_entry)
 
 
 def _seeds(subgraph: Subgraph, rarity: Tensor, mixed: Tensor, config: Config) -> Tensor:
@@ -59,7 +59,7 @@ def _seeds(subgraph: Subgraph, rarity: Tensor, mixed: Tensor, config: Config) ->
     share = rarity[subgraph.entity_row]
     # A hyperedge without entities has nobody to give to.
     total = segment_sum(share, subgraph.edge_size)
-    given = (weight / total)[subgraph.edge_row] * share
+    given = torch.cat((weight / total, total.new_zeros(1)))[subgraph.edge_row] * share
     return torch.zeros_like(rarity).index_add_(0, subgraph.entity_row, given)
 
 
