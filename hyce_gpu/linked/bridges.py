@@ -22,6 +22,7 @@ def bridge_weight(
 
 
 def is_subject(hypergraph: Hypergraph, subgraph: Subgraph, edge_row: Tensor, entity_row: Tensor) -> Tensor:
-    """Whether each local entity [M] is what the passage of its local hyperedge [M] is about."""
-    passage = hypergraph.passages.of_hyperedge[subgraph.hyperedge[edge_row]]
-    return hypergraph.passages.subject[passage] == subgraph.entity[entity_row]
+    """Whether each local entity [M] is what the passage of its local hyperedge [M] is about; no hyperedge is H."""
+    subject = hypergraph.passages.subject[hypergraph.passages.of_hyperedge[subgraph.hyperedge]]
+    # No entity is -2.
+    return torch.cat((subject, subject.new_full((1,), -2)))[edge_row] == subgraph.entity[entity_row]

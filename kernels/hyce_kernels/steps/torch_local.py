@@ -61,7 +61,8 @@ def _given(local: Local, rarity: Tensor, mixed: Tensor, seeds: int, temperature:
     share = rarity[local.entity_row]
     total = segment_sum(share, local.member_pointer.diff())
     # A hyperedge without entities has nobody to give to.
-    given = torch.where(total > 0, weight / total, 0.0)[local.edge_row] * share
+    # One hyperedge more, for the incidences that mean nothing.
+    given = torch.cat((torch.where(total > 0, weight / total, 0.0), total.new_zeros(1)))[local.edge_row] * share
     return rarity.new_zeros(len(rarity) + 1).index_add_(0, _members(local), given)[:-1]
 
 
@@ -89,7 +90,8 @@ def link(
 ) -> Tensor:
     own = specificity[local.entity]
     weight = torch.where(is_entry, entry_bridge * own, own)[local.entity_row]
-    is_subject = subject[local.edge_row] == local.entity[local.entity_row]
+    # One hyperedge more, for the incidences that mean nothing; no entity is -2.
+    is_subject = torch.cat((subject, subject.new_full((1,), -2)))[local.edge_row] == local.entity[local.entity_row]
     size = local.member_pointer.diff()
     # What no pointer covers belongs to an entity of its own.
     columns = _members(local), local.edge_row, weight, is_subject, passage, score, size
