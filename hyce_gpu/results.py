@@ -122,7 +122,7 @@ def _array(tensor: Tensor) -> np.ndarray:
 
 
 class _Rows:
-    """Where each question's rows stand in arrays that are sorted by question; those of id -1, its last, are left out."""
+    """Where each question's rows stand in arrays that are sorted by question; those of id -1, the last, are none."""
 
     def __init__(self, question: Tensor, ids: Tensor, num_questions: int) -> None:
         self._starts = pointers(lengths(question, num_questions)).tolist()

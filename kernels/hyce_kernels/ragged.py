@@ -66,24 +66,6 @@ def segment_max(values: Tensor, counts: Tensor) -> Tensor:
     return _segment_reduce(values, "max", counts)
 
 
-def top_per_segment(segment: Tensor, score: Tensor, num_segments: int, k: int) -> Tensor:
-    """The k best of each segment: falling score, ties by the lower position.
-
-    Scores are ranked as 32-bit numbers: what differs by less is a tie, so that the order in which some hardware sums
-    does not decide.
-
-    Args:
-        segment: sorted segment ids [M].
-        score: [M].
-
-    Returns:
-        Positions into `score`, segment by segment, best first.
-    """
-    by_score = torch.sort(score.float(), descending=True, stable=True).indices
-    order = by_score[torch.sort(segment[by_score], stable=True).indices]
-    return order[rank_in_segment(segment, num_segments) < k]
-
-
 def rank_in_segment(segment: Tensor, num_segments: int) -> Tensor:
     """The place of each value in its own segment, from 0, for sorted segment ids [M]."""
     first = pointers(lengths(segment, num_segments))[segment]

@@ -1,8 +1,8 @@
 """Candidates from three sides, as tables of questions and hyperedges. See `contract.Steps.candidates`.
 
 Every hyperedge is compared with every question, whether it is a candidate or not: so no size depends on what is found,
-and nothing waits for the device. Takes some 60 bytes for each question and hyperedge. `torch_search` compares those only
-that are met, but has to wait for their number.
+and nothing waits for the device. Takes some 60 bytes for each question and hyperedge. `torch_search` compares those
+alone that are met, but has to wait for how many they are.
 """
 
 from __future__ import annotations
@@ -46,14 +46,15 @@ def candidates(corpus: Corpus, questions: Questions, limits: Limits) -> Scored:
     every = compared.pool | _bridged(corpus, key, compared.pool, limits)
     column, valid = best(key, every, limits.max_hyperedges)
     segment = torch.arange(len(questions), device=key.device).repeat_interleave(column.shape[1])
-    mixed = compared.mixed.gather(1, column)
-    found = (
-        torch.where(valid, column, -1),
-        torch.where(valid, mixed, -1.0),
-        torch.where(valid, scale.of(mixed), -1.0),
-        torch.where(valid, compared.entry.gather(1, column), 0.0),
+    mixed, entry = compared.mixed.gather(1, column), compared.entry.gather(1, column)
+    return Scored(
+        segment,
+        torch.where(valid, column, -1).flatten(),
+        torch.where(valid, mixed, -1.0).flatten(),
+        torch.where(valid, scale.of(mixed), -1.0).flatten(),
+        torch.where(valid, entry, 0.0).flatten(),
+        compared.cut,
     )
-    return Scored(segment, *(table.flatten() for table in found), compared.cut)
 
 
 def _compared(corpus: Corpus, asked: Questions, limits: Limits) -> _Compared:
