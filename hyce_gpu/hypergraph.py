@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from hyce_kernels.ragged import waits_for
+from hyce_kernels.steps.row_sizes import largest_rows
 from torch import Tensor
 
 from hyce_gpu.errors import InputError
@@ -60,7 +62,12 @@ class Hypergraph:
             return torch.sparse_csr_tensor(self.incident_pointer, self.incident, ones, size, check_invariants=False)
 
     def to(self, device: str | torch.device) -> Hypergraph:
-        return Hypergraph(**{name: tensor.to(device) for name, tensor in vars(self).items()})
+        moved = Hypergraph(**{name: tensor.to(device) for name, tensor in vars(self).items()})
+        if waits_for(moved.member):
+            # What bounds the sizes of a search is fetched now, so that no search waits for it.
+            for pointer in (moved.member_pointer, moved.incident_pointer):
+                largest_rows(pointer, 1)
+        return moved
 
     @classmethod
     def from_members(

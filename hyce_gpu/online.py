@@ -14,6 +14,7 @@ import torch
 from hyce_kernels.errors import KernelError
 from hyce_kernels.steps import Steps
 from hyce_kernels.steps import steps as choose_steps
+from hyce_kernels.steps.row_sizes import largest_rows
 from torch import Tensor
 
 from hyce_gpu import reference
@@ -35,9 +36,10 @@ from hyce_gpu.similarity import Similarity
 from hyce_gpu.vector_index import Indexes
 
 BACKENDS = ("numba", "torch", "reference")
-# Bounds the workspace of one pass. Torch compares every question with every vector, in questions times the larger of V
-# and E cells; the loops do so in tiles, and need about 1 MB a question for its pairs and its sub-hypergraph.
-_PASS_CELLS, _PASS_QUESTIONS = 1 << 24, 512
+# Bounds the workspace of one pass. Torch lays out tables of questions by entities, hyperedges, passages or words, and a
+# sub-hypergraph of known size for each question, of which an incidence takes as much as some cells; the loops work in
+# tiles, and need about 1 MB a question for its pairs and its sub-hypergraph.
+_PASS_CELLS, _PASS_QUESTIONS, _INCIDENCE_CELLS = 1 << 24, 512, 4
 
 
 def reason(
@@ -83,7 +85,7 @@ def reason(
         raise MissingBackendError(f"unknown backend {backend!r}; there are auto, {', '.join(BACKENDS)}")
     steps = _steps(backend, device)
     hypergraph, vectors = hypergraph.to(device), vectors.to(device)
-    step = _pass_size(hypergraph, steps)
+    step = _pass_size(hypergraph, steps, config)
     results: list[Reasoning] = []
     for start in range(0, len(entry), step):
         part = slice(start, start + step)
@@ -99,10 +101,12 @@ def _steps(backend: str, device: str | torch.device) -> Steps:
         raise MissingBackendError(str(error)) from error
 
 
-def _pass_size(hypergraph: Hypergraph, steps: Steps) -> int:
+def _pass_size(hypergraph: Hypergraph, steps: Steps, config: Config) -> int:
     if steps.name == "numba":
         return _PASS_QUESTIONS
-    return max(1, _PASS_CELLS // max(hypergraph.num_entities, hypergraph.num_hyperedges, 1))
+    tables = hypergraph.num_entities, hypergraph.num_hyperedges, len(hypergraph.passages), hypergraph.terms.vocabulary
+    incidences = largest_rows(hypergraph.member_pointer, config.max_hyperedges)
+    return max(1, _PASS_CELLS // max(*tables, _INCIDENCE_CELLS * incidences, 1))
 
 
 def _by_reference(

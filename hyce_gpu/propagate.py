@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from hyce_kernels import propagation
+from hyce_kernels import propagation, ragged
 from hyce_kernels.ragged import segment_sum
 from torch import Tensor
 
@@ -44,9 +44,17 @@ def propagate(
 def packed(
     subgraph: Subgraph, hyperedge_weight: Tensor | None = None, entity_weight: Tensor | None = None
 ) -> propagation.Packed:
-    """The structure that the walk runs on, with weights of the rows [H] and [W]; all alike where left out."""
+    """The structure that the walk runs on, with weights of the rows [H] and [W]; all alike where left out.
+
+    Where there may be more incidences than count, one more hyperedge, of no question, holds what is left over.
+    """
     local = subgraph.local
+    members = local.member_pointer
+    if ragged.waits_for(members):
+        members = torch.cat((members, members.new_full((1,), len(local.entity_row))))
+        if hyperedge_weight is not None:
+            hyperedge_weight = torch.cat((hyperedge_weight, hyperedge_weight.new_ones(1)))
     return propagation.Packed(
-        local.entity_row, local.member_pointer, local.entity_pointer, local.edge_pointer, len(local.entity),
-        hyperedge_weight, entity_weight,
+        local.entity_row, members, local.entity_pointer, local.edge_pointer, len(local.entity), hyperedge_weight,
+        entity_weight,
     )  # fmt: skip

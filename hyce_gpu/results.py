@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import torch
 from hyce_kernels.ragged import lengths, pointers
 from torch import Tensor
 
@@ -38,8 +39,8 @@ class Pass:
 def results_of(done: Pass) -> Iterator[Reasoning]:
     """Cuts the tensors of a pass into results, in the questions' order."""
     subgraph, assembly = done.subgraph, done.assembly
-    edges = _Rows(subgraph.edge_question, subgraph.num_questions)
-    entities = _Rows(subgraph.entity_question, subgraph.num_questions)
+    edges = _Rows(subgraph.edge_question, subgraph.hyperedge, subgraph.num_questions)
+    entities = _Rows(subgraph.entity_question, subgraph.entity, subgraph.num_questions)
     width = len(assembly.row) // max(1, subgraph.num_questions)
     num_units = (assembly.row >= 0).view(subgraph.num_questions, width).sum(1).tolist()
     hyperedge, score = _array(subgraph.hyperedge), _array(subgraph.retrieval_score)
@@ -121,10 +122,11 @@ def _array(tensor: Tensor) -> np.ndarray:
 
 
 class _Rows:
-    """Where each question's rows stand in arrays that are sorted by question."""
+    """Where each question's rows stand in arrays that are sorted by question; those of id -1, the last, are none."""
 
-    def __init__(self, question: Tensor, num_questions: int) -> None:
+    def __init__(self, question: Tensor, ids: Tensor, num_questions: int) -> None:
         self._starts = pointers(lengths(question, num_questions)).tolist()
+        self._counts = lengths(torch.where(ids < 0, num_questions, question), num_questions + 1).tolist()
 
     def __getitem__(self, number: int) -> slice:
-        return slice(self._starts[number], self._starts[number + 1])
+        return slice(self._starts[number], self._starts[number] + self._counts[number])

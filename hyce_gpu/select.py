@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
+from hyce_kernels import ragged
 from hyce_kernels.ragged import pointers
 from hyce_kernels.steps import Steps
 from hyce_kernels.steps.local import Local
@@ -19,17 +20,20 @@ from hyce_gpu.hypergraph import Hypergraph
 class Subgraph:
     """The sub-hypergraphs of a batch, numbered through ("local"), question by question.
 
-    Hyperedges of a question stand in falling order of retrieval score, ties by lower id; entities ascend.
+    Hyperedges of a question stand in falling order of retrieval score, ties by lower id; entities ascend. Where to know
+    how many there are would mean to wait for the device, there may be more rows than that, which mean nothing: behind
+    the hyperedges of a question some of id -1 and score -1, without members; behind all entities some of id -1 that no
+    count covers; behind all incidences some of local hyperedge H, which is none, and of such an entity.
     """
 
     num_questions: int
     edge_question: Tensor  # [H] int64
-    hyperedge: Tensor  # [H] corpus-wide id
+    hyperedge: Tensor  # [H] corpus-wide id, -1 for none
     retrieval_score: Tensor  # [H]
     entity_question: Tensor  # [W] int64
-    entity: Tensor  # [W] corpus-wide id
+    entity: Tensor  # [W] corpus-wide id, -1 for none
     # Incidences, sorted by local hyperedge.
-    edge_row: Tensor  # [N] local hyperedge
+    edge_row: Tensor  # [N] local hyperedge, H for none
     entity_row: Tensor  # [N] local entity
     # Members of each local hyperedge, and local entities of each question.
     edge_size: Tensor  # [H]
@@ -51,14 +55,20 @@ class Subgraph:
 def subgraph_of(
     hypergraph: Hypergraph, question: Tensor, hyperedge: Tensor, score: Tensor, num_questions: int, steps: Steps
 ) -> Subgraph:
-    """The sub-hypergraphs that chosen hyperedges make, with their entities (21); arguments as the fields [H]."""
+    """The sub-hypergraphs that chosen hyperedges make, with their entities (21); arguments as the fields [H].
+
+    On CUDA with as many incidences as Q times the H / Q largest hyperedges of the corpus hold; see `Steps.incidence`.
+    """
     edge_row, entity_row, entity_question, entity = steps.incidence(
         hypergraph.member_pointer, hypergraph.member, question, hyperedge, num_questions, hypergraph.num_entities
     )
-    starts = torch.searchsorted(entity_question, torch.arange(num_questions + 1, device=question.device))
+    # What is no entity stands behind all others.
+    counted = torch.where(entity < 0, num_questions, entity_question) if ragged.waits_for(entity) else entity_question
+    starts = torch.searchsorted(counted, torch.arange(num_questions + 1, device=question.device))
+    size = hypergraph.member_pointer[hyperedge + 1] - hypergraph.member_pointer[hyperedge]
     return Subgraph(
         num_questions, question, hyperedge, score, entity_question, entity, edge_row, entity_row,
-        hypergraph.member_pointer[hyperedge + 1] - hypergraph.member_pointer[hyperedge], starts.diff(), steps,
+        torch.where(hyperedge < 0, 0, size), starts.diff(), steps,
     )  # fmt: skip
 
 
@@ -81,7 +91,8 @@ def best_table(subgraph: Subgraph, score: Tensor, k: int) -> Tensor:
 
 def entry_mask(hypergraph: Hypergraph, subgraph: Subgraph, entry: Entry) -> Tensor:
     """Whether each local entity is an entry entity of its question [W], bool."""
-    return subgraph.steps.contains(
+    found = subgraph.steps.contains(
         subgraph.entity_question, subgraph.entity, entry.question, entry.entity, subgraph.num_questions,
         hypergraph.num_entities,
     )  # fmt: skip
+    return found & (subgraph.entity >= 0)

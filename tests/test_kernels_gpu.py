@@ -1,7 +1,7 @@
 """What never waits for the device: torch says so on CUDA, and without it the operations that would wait do.
 
-Propagation, linking, fusion, bridges, and all that follows once each question has its sub-hypergraph, of both methods.
-The search for that does wait: the expansion of `paper`, the candidates of `linked`, and numbering their entities.
+All of retrieval, of both methods, once the entry entities are there, up to the evidence and its chains. Not among it is
+what an inverted file finds, which comes from the host.
 
 `Waits` records, on any device, the operations whose result has a size or a value that the host must fetch. It knows
 torch's operations only: what a library does inside one of them, it does not see.
@@ -21,13 +21,14 @@ import torch
 from hyce_kernels import ragged
 from hyce_kernels.propagation import Masked, Packed, Structure, plan, run
 from hyce_kernels.steps import Steps, steps
+from hyce_kernels.steps.search import Scored
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from hyce_gpu import Config, Hypergraph
 from hyce_gpu.assemble import Assembly, assemble
 from hyce_gpu.chains import Traced, trace_chains
-from hyce_gpu.expand import Entry, expand
+from hyce_gpu.expand import Candidates, Entry, expand
 from hyce_gpu.linked import evidence
 from hyce_gpu.linked.candidates import Asked, find_candidates, score
 from hyce_gpu.linked.walk import walk
@@ -196,59 +197,55 @@ class Corpus:
         return cls(hypergraph, asked, Similarity(questions, hypergraph.entity_vectors, chosen))
 
 
-Evidence = tuple[Assembly, Traced]
-Later = Callable[[], Evidence]
+Evidence = tuple[Scored | Candidates, Assembly, Traced]
 
 
-def _paper(corpus: Corpus) -> Later:
+def _paper(corpus: Corpus) -> Evidence:
     config, asked, hypergraph = Config.paper(), corpus.asked, corpus.hypergraph
     found = expand(hypergraph, asked.entry, asked.to_hyperedges, config)
     subgraph = subgraph_of(hypergraph, found.question, found.hyperedge, found.score, 3, asked.steps)
-
-    def later() -> Evidence:
-        confidence = propagate(hypergraph, subgraph, asked.entry, corpus.to_entities, config)
-        assembly = assemble(hypergraph, subgraph, confidence, config)
-        return assembly, trace_chains(hypergraph, subgraph, assembly, confidence.is_entry, config)
-
-    return later
+    confidence = propagate(hypergraph, subgraph, asked.entry, corpus.to_entities, config)
+    assembly = assemble(hypergraph, subgraph, confidence, config)
+    return found, assembly, trace_chains(hypergraph, subgraph, assembly, confidence.is_entry, config)
 
 
-def _linked(corpus: Corpus) -> Later:
-    config, asked, hypergraph = Config.linked(), corpus.asked, corpus.hypergraph
+def _linked(corpus: Corpus) -> Evidence:
+    # Fewer candidates than hyperedges, of which some questions have fewer still.
+    config, asked = Config.linked(nearest_hyperedges=4, nearest_passages=2, bridge_fanout=4), corpus.asked
+    hypergraph = corpus.hypergraph
     found = find_candidates(hypergraph, asked, config)
     subgraph = subgraph_of(hypergraph, found.segment, found.hyperedge, score(found, config), 3, asked.steps)
     relevance = found.scaled.clamp(0, 1)
-
-    def later() -> Evidence:
-        walked = walk(hypergraph, subgraph, asked.entry, relevance, found.mixed, config)
-        assembly = evidence.assemble(hypergraph, subgraph, walked, relevance, found.entry, config)
-        return assembly, trace_chains(hypergraph, subgraph, assembly, walked.is_entry, config)
-
-    return later
+    walked = walk(hypergraph, subgraph, asked.entry, relevance, found.mixed, config)
+    assembly = evidence.assemble(hypergraph, subgraph, walked, relevance, found.entry, config)
+    return found, assembly, trace_chains(hypergraph, subgraph, assembly, walked.is_entry, config)
 
 
 METHODS = pytest.mark.parametrize("method", [_paper, _linked], ids=["paper", "linked"])
 
 
 @METHODS
-def test_nothing_waits_after_the_sub_hypergraph(
-    method: Callable[[Corpus], Later], monkeypatch: pytest.MonkeyPatch
+def test_nothing_waits_between_entry_and_evidence(
+    method: Callable[[Corpus], Evidence], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ragged, "waits_for", lambda _: True)
-    later = method(Corpus.on("cpu", steps("torch", "cpu")))
-    with Waits() as waits:
-        assembly, traced = later()
-    assert waits.found == {}
-    assert (assembly.row >= 0).any()
-    assert (traced.value > 0).any()
-
-
-@METHODS
-def test_the_search_for_the_sub_hypergraph_still_waits(method: Callable[[Corpus], Later]) -> None:
     corpus = Corpus.on("cpu", steps("torch", "cpu"))
+    expected = method(corpus)
+    monkeypatch.setattr(ragged, "waits_for", lambda _: True)
     with Waits() as waits:
-        method(corpus)
-    assert waits.found["_unique2"] > 0
+        found = method(corpus)
+    assert waits.found == {}
+    # Rows that mean nothing are among them.
+    assert (found[0].hyperedge < 0).any()
+    assert (found[1].row >= 0).any()
+    assert (found[2].value > 0).any()
+    _assert_same(found, expected)
+
+
+def _assert_same(found: Evidence, expected: Evidence) -> None:
+    assert found[0].hyperedge.tolist() == expected[0].hyperedge.tolist()
+    assert found[1].row.tolist() == expected[1].row.tolist()
+    torch.testing.assert_close(found[1].score.cpu(), expected[1].score)
+    torch.testing.assert_close(found[2].value.cpu(), expected[2].value)
 
 
 def test_similarities_and_membership_wait_for_nothing() -> None:
@@ -294,14 +291,11 @@ def test_cuda_waits_for_nothing(backend: str, layout: Any, dtype: torch.dtype) -
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
 @METHODS
-def test_cuda_waits_for_nothing_after_the_sub_hypergraph(method: Callable[[Corpus], Later]) -> None:
-    later = method(Corpus.on("cuda", steps("auto", "cuda")))
+def test_cuda_waits_for_nothing_between_entry_and_evidence(method: Callable[[Corpus], Evidence]) -> None:
+    corpus = Corpus.on("cuda", steps("auto", "cuda"))
     # Compiles, and makes the handles of the libraries: what is done once may wait.
-    later()
+    method(corpus)
     torch.cuda.synchronize()
     with _waiting_is_an_error():
-        assembly, traced = later()
-    expected, chains = method(Corpus.on("cpu", steps("torch", "cpu")))()
-    assert assembly.row.tolist() == expected.row.tolist()
-    torch.testing.assert_close(assembly.score.cpu(), expected.score)
-    torch.testing.assert_close(traced.value.cpu(), chains.value)
+        found = method(corpus)
+    _assert_same(found, method(Corpus.on("cpu", steps("torch", "cpu"))))

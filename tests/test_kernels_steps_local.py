@@ -80,18 +80,18 @@ class Problem:
 
     @property
     def local(self) -> Local:
-        # What stands behind the last rows may name any row.
-        more = [0] * self.trailing if self.members and any(self.members) else []
+        # What stands behind the last rows is of no hyperedge and of no entity.
         entities = [(one, v) for one, vs in enumerate(self.entities) for v in vs]
         pairs = [
             (at, self.local_entity(self.question[at], v)) for at, row in enumerate(self.members) for v in sorted(row)
         ]
-        last = [len(self.questions) - 1 for _ in more]
+        pairs += [(len(self.members), len(entities)) for _ in range(self.trailing)]
+        entities += [(len(self.questions) - 1, -1) for _ in range(self.trailing)]
         return Local(
             ids(self.hyperedge), ids(self.question), pointers(map(len, self.questions)),
-            ids([v for _, v in entities] + more), ids([one for one, _ in entities] + last),
+            ids([v for _, v in entities]), ids([one for one, _ in entities]),
             pointers(map(len, self.entities)), pointers(map(len, self.members)),
-            ids([at for at, _ in pairs] + more), ids([v for _, v in pairs] + more),
+            ids([at for at, _ in pairs]), ids([v for _, v in pairs]),
         )  # fmt: skip
 
     def of_entities(self, values: Sequence[bool]) -> Tensor:

@@ -7,6 +7,7 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 import torch
+from hyce_kernels import ragged
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -68,6 +69,12 @@ def test_batch_equals_the_reference(
         found = reason(hypergraph, entry, vectors, config, backend, query_terms=terms)
         for one, other in zip(found, expected, strict=True):
             _assert_same(one, other)
+    with pytest.MonkeyPatch.context() as patch:
+        # In the sizes that CUDA would have.
+        patch.setattr(ragged, "waits_for", lambda _: True)
+        found = reason(hypergraph, entry, vectors, config, "torch", query_terms=terms)
+    for one, other in zip(found, expected, strict=True):
+        _assert_same(one, other)
 
 
 def _assert_same(found: Reasoning, expected: Reasoning) -> None:

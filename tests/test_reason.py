@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hyce_kernels import ragged
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -66,6 +67,12 @@ def test_batch_equals_the_reference(problem: tuple[Hypergraph, list[list[int]], 
     for backend in BACKENDS:
         for found, one in zip(reason(hypergraph, entry, vectors, config, backend), expected, strict=True):
             _assert_same(found, one)
+    with pytest.MonkeyPatch.context() as patch:
+        # In the sizes that CUDA would have.
+        patch.setattr(ragged, "waits_for", lambda _: True)
+        bounded = reason(hypergraph, entry, vectors, config, "torch")
+    for found, one in zip(bounded, expected, strict=True):
+        _assert_same(found, one)
 
 
 @pytest.fixture(scope="module")

@@ -42,4 +42,4 @@ def walk(
     structure = packed(subgraph, hyperedge_weight=relevance + LEAST_WEIGHT, entity_weight=rarity)
     plan = propagation.plan(structure, restart_vector.dtype, backend=subgraph.steps.propagation)
     confidence, flow = propagation.run(plan, restart_vector, config.restart, config.propagation_steps)
-    return Walked(confidence, flow, is_entry)
+    return Walked(confidence, flow[: len(mixed)], is_entry)

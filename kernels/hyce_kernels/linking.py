@@ -29,7 +29,8 @@ def link(
     only mention it counts `side`, and two passages about the same entity are no bridge.
 
     Args:
-        entity, hyperedge: the incidences [N], numbered through the batch, sorted by hyperedge.
+        entity, hyperedge: the incidences [N], numbered through the batch, sorted by hyperedge; the hyperedge H is none,
+            and its entities belong to no other.
         weight: of each incidence's entity [N], in [0, 1].
         is_subject: whether the incidence's hyperedge stands in a passage about the entity [N].
         passage: of each hyperedge [H]; hyperedges of one passage are no partners.
@@ -37,6 +38,8 @@ def link(
         size: how many incidences each hyperedge has [H].
         num_entities: one more than the highest of `entity`, or more: to look it up would wait for the device.
     """
+    # One hyperedge more, for the incidences that mean nothing.
+    score, passage = torch.cat((score, score.new_zeros(1))), torch.cat((passage, passage.new_zeros(1)))
     value, owner = score[hyperedge], passage[hyperedge]
     about = _best(value, entity, is_subject, num_entities)
     first = _best(value, entity, ~is_subject, num_entities)

@@ -29,21 +29,31 @@ def waits_for(tensor: Tensor) -> bool:
     return tensor.is_cuda
 
 
-def gather_rows(pointer: Tensor, values: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+def gather_rows(pointer: Tensor, values: Tensor, rows: Tensor, size: int | None = None) -> tuple[Tensor, Tensor]:
     """Concatenates CSR rows.
 
     Args:
         pointer: row pointers [R+1] of the CSR array whose values are `values` [N].
-        rows: the rows to take [M], any order, repeats allowed.
+        rows: the rows to take [M], any order, repeats allowed; -1 for none.
+        size: a number that is not less than how many values there are, so that nobody has to wait for that. What is
+            left over stands behind everything else and has the position M; its values mean nothing.
 
     Returns:
         (position [T], values [T]): for each value taken, the position in `rows` of the row that it stands in.
     """
-    start = pointer[rows]
-    counts = pointer[rows + 1] - start
-    position = torch.repeat_interleave(counts)
-    offset = torch.arange(len(position), device=rows.device) - pointers(counts)[position]
-    return position, values[start[position] + offset]
+    first = rows.clamp(min=0)
+    start = pointer[first]
+    counts = torch.where(rows < 0, 0, pointer[first + 1] - start)
+    begins = pointers(counts)
+    if size is None:
+        position = torch.repeat_interleave(counts)
+        place = torch.arange(len(position), device=rows.device)
+    else:
+        place = torch.arange(size, device=rows.device)
+        position = torch.searchsorted(begins[1:], place, right=True)
+        start = torch.cat((start, start.new_zeros(1)))
+    place = start[position] + place - begins[position]
+    return position, values[place if size is None else place.clamp_(max=len(values) - 1)]
 
 
 def segment_sum(values: Tensor, counts: Tensor) -> Tensor:
@@ -54,24 +64,6 @@ def segment_sum(values: Tensor, counts: Tensor) -> Tensor:
 def segment_max(values: Tensor, counts: Tensor) -> Tensor:
     """Maxima [S] of consecutive runs of non-negative `values` [M]; an empty run gives 0."""
     return _segment_reduce(values, "max", counts)
-
-
-def top_per_segment(segment: Tensor, score: Tensor, num_segments: int, k: int) -> Tensor:
-    """The k best of each segment: falling score, ties by the lower position.
-
-    Scores are ranked as 32-bit numbers: what differs by less is a tie, so that the order in which some hardware sums
-    does not decide.
-
-    Args:
-        segment: sorted segment ids [M].
-        score: [M].
-
-    Returns:
-        Positions into `score`, segment by segment, best first.
-    """
-    by_score = torch.sort(score.float(), descending=True, stable=True).indices
-    order = by_score[torch.sort(segment[by_score], stable=True).indices]
-    return order[rank_in_segment(segment, num_segments) < k]
 
 
 def rank_in_segment(segment: Tensor, num_segments: int) -> Tensor:

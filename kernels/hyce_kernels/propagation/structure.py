@@ -32,7 +32,8 @@ class Packed:
     # [Q+1] int64 each: where the entities and the hyperedges of each question begin and end.
     entity_pointer: Tensor
     hyperedge_pointer: Tensor
-    # W, equal to the last value of `entity_pointer`.
+    # W, not less than the last value of `entity_pointer`: entities and hyperedges that no question has may stand behind
+    # the others, and what is computed of them means nothing.
     num_entities: int
     # Positive [H] and [W]; None: all one, as in the paper.
     hyperedge_weight: Tensor | None = None

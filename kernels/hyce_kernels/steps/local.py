@@ -11,8 +11,8 @@ from torch import Tensor
 class Local:
     """H hyperedges, W entities and N incidences of Q questions; every array int64.
 
-    A hyperedge of id -1 is none: it has no members. Entities and incidences that no pointer covers may stand behind the
-    last; what they hold are numbers of rows that exist, and mean nothing.
+    A hyperedge of id -1 is none: it has no members. Behind the last may stand entities of id -1 that no pointer covers,
+    and incidences of the hyperedge H and of such an entity: they mean nothing.
     """
 
     hyperedge: Tensor  # [H] corpus-wide id

@@ -13,10 +13,9 @@ def unit_members(pointer: Tensor, row: Tensor, values: Tensor, rows: Tensor) -> 
     """As `contract.Steps.unit_members` says; all values are left in."""
     unit = torch.full((len(pointer),), len(rows), dtype=torch.long, device=rows.device)
     unit[torch.where(rows < 0, len(pointer) - 1, rows)] = torch.arange(len(rows), device=rows.device)
-    # The last place stands for all that are none, and for values that no row covers.
+    # The last place stands for all that are none, and is the row of values that mean nothing.
     unit[-1] = len(rows)
-    place = torch.arange(len(row), device=rows.device)
-    return unit[torch.where(place < pointer[-1], row, len(pointer) - 1)], values
+    return unit[row], values
 
 
 def chain_links(

@@ -43,6 +43,7 @@ def walk_start(
 ) -> tuple[Tensor, Tensor, Tensor]:
     base = max(len(degree), 1)
     is_entry = is_member(local.entity_question * base + local.entity, entry_question * base + entry)
+    is_entry &= local.entity >= 0
     rarity = 1 / degree[local.entity].clamp(min=1).double()
     from_hyperedges = _normalised(_given(local, rarity, mixed, seeds, temperature), local)
     from_entries = _normalised(rarity * is_entry, local)
@@ -61,20 +62,15 @@ def _given(local: Local, rarity: Tensor, mixed: Tensor, seeds: int, temperature:
     share = rarity[local.entity_row]
     total = segment_sum(share, local.member_pointer.diff())
     # A hyperedge without entities has nobody to give to.
-    given = torch.where(total > 0, weight / total, 0.0)[local.edge_row] * share
-    return rarity.new_zeros(len(rarity) + 1).index_add_(0, _members(local), given)[:-1]
+    # One hyperedge more, for the incidences that mean nothing.
+    given = torch.cat((torch.where(total > 0, weight / total, 0.0), total.new_zeros(1)))[local.edge_row] * share
+    return torch.zeros_like(rarity).index_add_(0, local.entity_row, given)
 
 
 def _normalised(weight: Tensor, local: Local) -> Tensor:
     """Sums to one in each question that has any weight."""
     total = segment_sum(weight, local.entity_pointer.diff())
     return weight / (total + EPSILON)[local.entity_question]
-
-
-def _members(local: Local) -> Tensor:
-    """The entity of each incidence [N]; W, which is none, for what no pointer covers."""
-    place = torch.arange(len(local.entity_row), device=local.entity_row.device)
-    return torch.where(place < local.member_pointer[-1], local.entity_row, len(local.entity))
 
 
 def link(
@@ -89,11 +85,11 @@ def link(
 ) -> Tensor:
     own = specificity[local.entity]
     weight = torch.where(is_entry, entry_bridge * own, own)[local.entity_row]
-    is_subject = subject[local.edge_row] == local.entity[local.entity_row]
+    # One hyperedge more, for the incidences that mean nothing; no entity is -2.
+    is_subject = torch.cat((subject, subject.new_full((1,), -2)))[local.edge_row] == local.entity[local.entity_row]
     size = local.member_pointer.diff()
-    # What no pointer covers belongs to an entity of its own.
-    columns = _members(local), local.edge_row, weight, is_subject, passage, score, size
-    return linking.link(*columns, side, len(local.entity) + 1)
+    columns = local.entity_row, local.edge_row, weight, is_subject, passage, score, size
+    return linking.link(*columns, side, len(local.entity))
 
 
 def group_share(local: Local, number: Tensor, value: Tensor) -> Tensor:

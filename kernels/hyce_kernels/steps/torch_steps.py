@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from hyce_kernels import fusion
+from hyce_kernels import fusion, ragged
 from hyce_kernels.ragged import (
     gather_rows,
     is_member,
@@ -16,12 +16,11 @@ from hyce_kernels.ragged import (
     segment_max,
     segment_sum,
     split_keys,
-    top_per_segment,
 )
-from hyce_kernels.steps import torch_chains, torch_local, torch_search
+from hyce_kernels.steps import torch_candidates, torch_chains, torch_expand, torch_local, torch_search
 from hyce_kernels.steps.local import Local
+from hyce_kernels.steps.row_sizes import largest_rows
 from hyce_kernels.steps.search import Corpus, Limits, Questions, Scored
-from hyce_kernels.steps.torch_expand import Incidence, Search
 from hyce_kernels.steps.torch_products import pair_products, products
 
 
@@ -53,6 +52,8 @@ class TorchSteps:
     def incidence(
         self, pointer: Tensor, values: Tensor, segment: Tensor, rows: Tensor, num_segments: int, universe: int
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        if ragged.waits_for(rows):
+            return _bounded_incidence(pointer, values, segment, rows, num_segments, max(universe, 1))
         edge_row, member = gather_rows(pointer, values, rows)
         keys, entity_row = torch.unique(segment[edge_row] * max(universe, 1) + member, return_inverse=True)
         return edge_row, entity_row, *split_keys(keys, universe)
@@ -183,13 +184,37 @@ class TorchSteps:
         beta: float,
         keep: int,
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        graph = Incidence(member_pointer, member, incident_pointer, incident)
-        search = Search(graph, entry_segment, entry, questions, vectors, budget, beta)
-        for _ in range(hops):
-            search.hop()
-        segment, hyperedge, score, cut = search.found()
-        best = top_per_segment(segment, score, len(questions), keep)
-        return segment[best], hyperedge[best], score[best], cut
+        return torch_expand.expand(
+            member_pointer, member, incident_pointer, incident, entry_segment, entry, questions, vectors, hops, budget,
+            beta, keep,
+        )  # fmt: skip
 
     def candidates(self, corpus: Corpus, questions: Questions, limits: Limits) -> Scored:
+        if questions.near is None and questions.near_passages is None:
+            return torch_candidates.candidates(corpus, questions, limits)
+        # Who has an index has more hyperedges than can be compared with every question.
         return torch_search.Search(self, corpus, questions, limits).found()
+
+
+def _bounded_incidence(
+    pointer: Tensor, values: Tensor, segment: Tensor, rows: Tensor, num_segments: int, base: int
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """`Steps.incidence` in sizes that the host knows.
+
+    No row stands in a segment twice, and so none more than `num_segments` times: all H rows hold at most num_segments
+    times what the ceil(H / num_segments) largest rows of the array hold. One hub counts once a segment.
+    """
+    most = num_segments * largest_rows(pointer, -(-len(rows) // max(1, num_segments)))
+    edge_row, member = gather_rows(pointer, values, rows, most)
+    # Above all keys; so what is left over has an entity of its own, behind all others.
+    none = num_segments * base
+    start = torch.cat((segment * base, segment.new_zeros(1)))[edge_row]
+    keys, order = torch.sort(torch.where(edge_row < len(rows), start + member, none))
+    number = torch.cat((keys.new_zeros(min(1, most)), (keys.diff() != 0).long())).cumsum(0)
+    entity_row = torch.empty_like(order)
+    entity_row[order] = number
+    entities = torch.full((min(most, none + 1),), none, dtype=torch.long, device=rows.device)
+    entities[number] = keys
+    entity_segment, entity = split_keys(entities, base)
+    is_none = entities == none
+    return edge_row, entity_row, entity_segment.clamp(max=num_segments - 1), torch.where(is_none, -1, entity)
