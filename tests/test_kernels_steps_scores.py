@@ -139,6 +139,8 @@ def expanded(backend: Steps, corpus: Corpus, hops: int, budget: int, keep: int, 
     )  # fmt: skip
     assert score.dtype == torch.float64
     assert segment.tolist() == sorted(segment.tolist())
+    # Without the rows that mean nothing, with which torch fills its tables.
+    segment, hyperedge, score = (column[hyperedge >= 0] for column in (segment, hyperedge, score))
     found = [list(zip(hyperedge[segment == one].tolist(), score[segment == one].tolist(), strict=True))
              for one in range(len(entries))]  # fmt: skip
     return list(zip(found, cut.tolist(), strict=True))
