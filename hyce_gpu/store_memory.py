@@ -170,17 +170,16 @@ def _torch_bytes(sizes: Sizes, config: Config, questions: int, reached: float, p
     cells = max(sizes.entities, rows)
     widest = max(cells, sizes.vocabulary, _INCIDENCE_CELLS * incidences, 1)
     num = min(questions, max(1, _PASS_CELLS // widest))
-    each = 240 * incidences + 64 * config.evidence_units**2
-    compared = float(incidences)
+    each, compared = 240.0 * incidences + 64 * config.evidence_units**2, float(incidences)
     if config.method == "linked" and sizes.is_indexed:
         compared = max(pairs, incidences)
         each += 80 * (reached + pairs * max(sizes.words, sizes.members)) + 160 * pairs
-        found = _products(sizes, num)
+        more = _products(sizes, num)
     else:
         around = (config.entry_entities + _MENTIONED) * int(sizes.degrees.max(initial=0))
         each += 60 * cells + (9 * sizes.vocabulary if config.method == "linked" else 0)
-        found = 48 * min(1 << 22, num * around) + 16 * min(_PASS_CELLS, rows * max(sizes.dimension, num))
-    return num * each + 28 * min(1 << 23, int(num * compared * sizes.dimension)) + found
+        more = 48 * min(1 << 22, num * around) + 16 * min(_PASS_CELLS, rows * max(sizes.dimension, num))
+    return num * each + 28 * min(1 << 23, int(num * compared * sizes.dimension)) + more
 
 
 def _pairs(sizes: Sizes, config: Config) -> tuple[float, float]:

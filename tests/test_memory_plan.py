@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -184,7 +185,7 @@ def test_entities_are_met_in_proportion_to_their_degree() -> None:
 
 
 def test_workspace_of_the_paper_worked_out() -> None:
-    # Tables of 10 entities, and the 8 incidences of all 4 hyperedges: 60 · 10 + 240 · 8 + 64 = 2,584; three of them 7,752.
+    # Tables of 10 entities, and 8 incidences of all 4 hyperedges: 60 · 10 + 240 · 8 + 64 = 2,584; three of them 7,752.
     # At a time, 28 · 3 · 8 · 2 = 1,344. Around 5 + 4 entities, 48 · 3 · 9 · 2 = 2,592. Products, 16 · 4 · 3 = 192.
     config = Config.paper(evidence_units=1)
     assert store_memory.workspace_bytes(SIZES, config, 3) == 7_752 + 1_344 + 2_592 + 192
@@ -203,8 +204,8 @@ def test_workspace_of_linked_worked_out(monkeypatch: pytest.MonkeyPatch) -> None
     # Tables of 10 entities and 5 words, and 8 incidences: 60 · 10 + 9 · 5 + 240 · 8 + 64 = 2,629; two of them 5,258.
     # At a time, 28 · 2 · 8 · 2 = 896. Around 1 + 4 entities, 48 · 2 · 5 · 2 = 960. Products, 16 · 4 · 2 = 128.
     assert store_memory.workspace_bytes(SIZES, config, 2) == 5_258 + 896 + 960 + 128
-    # With an index of the hyperedges, pairs: 3 nearest, 2 of a passage, 5 entities of 2, and 1 · 2 · 2 over bridges = 19
-    # are met, 4 and 4 = 8 scored. 80 · (19 + 8 · 3) + 160 · 8 + 240 · 8 + 64 = 6,704; two of them 13,408.
+    # With an index of the hyperedges, pairs: 3 nearest, 2 of a passage, 5 entities of 2, and 1 · 2 · 2 over bridges, so
+    # 19 are met, and 4 and 4 = 8 scored. 80 · (19 + 8 · 3) + 160 · 8 + 240 · 8 + 64 = 6,704; two of them 13,408.
     # Products of 2 passages, 24 · 2 · 2 + 16 · 2 · 2 = 160.
     monkeypatch.setattr(store_memory, "FLAT_UP_TO", 3)
     assert store_memory.workspace_bytes(SIZES, config, 2) == 13_408 + 896 + 160
