@@ -1,4 +1,4 @@
-"""Sizes that the host knows beforehand: what is asked for stands in them, and what is left over means nothing."""
+"""Sizes that the host knows beforehand hold what is asked for; what is left over means nothing."""
 
 from __future__ import annotations
 

@@ -40,8 +40,14 @@ def test_wide_frontiers(asked: tuple[Tensor, ...], keep: int, hops: int, budget:
     """Fewer kept than the budget lets in: then the last two hops are mostly settled without it."""
     found = steps("numba", "cpu").expand(*asked, hops, budget, beta, keep)
     expected = steps("torch", "cpu").expand(*asked, hops, budget, beta, keep)
-    for one, other in zip(found, expected, strict=True):
+    for one, other in zip(found, _held(*expected), strict=True):
         assert torch.allclose(one.double(), other.double(), rtol=0, atol=1e-7)
+
+
+def _held(segment: Tensor, hyperedge: Tensor, score: Tensor, cut: Tensor) -> tuple[Tensor, ...]:
+    """Without the rows that mean nothing, with which torch fills its tables."""
+    held = hyperedge >= 0
+    return segment[held], hyperedge[held], score[held], cut
 
 
 def test_a_question_alone_and_in_a_batch(asked: tuple[Tensor, ...]) -> None:
