@@ -22,7 +22,10 @@ class Entry:
 
 @dataclass(frozen=True)
 class Candidates:
-    """The chosen hyperedges, question by question, best first, ties by lower id."""
+    """The chosen hyperedges, question by question, best first, ties by lower id.
+
+    Rows that mean nothing stand last in their question: hyperedge and score are -1.
+    """
 
     question: Tensor  # [P] int64
     hyperedge: Tensor  # [P] int64

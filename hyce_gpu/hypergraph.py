@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from hyce_kernels.ragged import waits_for
+from hyce_kernels import ragged
 from hyce_kernels.steps.row_sizes import largest_rows
 from torch import Tensor
 
@@ -63,7 +63,7 @@ class Hypergraph:
 
     def to(self, device: str | torch.device) -> Hypergraph:
         moved = Hypergraph(**{name: tensor.to(device) for name, tensor in vars(self).items()})
-        if waits_for(moved.member):
+        if ragged.waits_for(moved.member):
             # What bounds the sizes of a search is fetched now, so that no search waits for it.
             for pointer in (moved.member_pointer, moved.incident_pointer):
                 largest_rows(pointer, 1)

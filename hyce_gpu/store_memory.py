@@ -14,7 +14,7 @@ import numpy as np
 from hyce_serving.model_memory import encoder_bytes
 
 from hyce_gpu.config import Config
-from hyce_gpu.online import _PASS_CELLS, _PASS_QUESTIONS
+from hyce_gpu.online import _INCIDENCE_CELLS, _PASS_CELLS, _PASS_QUESTIONS
 from hyce_gpu.store import Store
 from hyce_gpu.vector_index import FLAT_UP_TO
 
@@ -42,9 +42,24 @@ class Sizes:
     passages: int
     dimension: int
     incidences: int
-    members: float  # entities of a hyperedge
+    sizes: np.ndarray  # entities of each hyperedge [E]
     degrees: np.ndarray  # hyperedges of each entity [V]
     words: float  # of a hyperedge
+    vocabulary: int
+
+    @property
+    def members(self) -> float:
+        """Entities of a hyperedge."""
+        return _met(self.sizes)
+
+    @property
+    def is_indexed(self) -> bool:
+        """Whether there are too many hyperedges, or passages, to compare all with every question."""
+        return max(self.hyperedges, self.passages) > FLAT_UP_TO
+
+    def largest(self, count: int) -> int:
+        """Entities of the `count` largest hyperedges together."""
+        return int(np.sort(self.sizes)[::-1][:count].sum())
 
     def around(self, fanout: float) -> float:
         """Hyperedges of an entity that is met through one of them; of at most `fanout` passages' worth."""
@@ -105,38 +120,40 @@ def sizes_of(store: Store) -> Sizes:
     degrees = np.bincount(store.array("member"), minlength=store.counts["entities"])
     edges, width = store.array("hyperedge_vectors").shape
     rows = store.counts["entities"], edges, len(store.array("subject")), width, int(pointer[-1])
-    return Sizes(*rows, _met(np.diff(pointer)), degrees, _met(np.diff(terms)))
+    return Sizes(*rows, np.diff(pointer), degrees, _met(np.diff(terms)), store.counts["terms"])
 
 
 def workspace_bytes(sizes: Sizes, config: Config, questions: int = QUESTIONS, backend: str = "torch") -> int:
     """What one batch lays out beside the store, from above.
 
-    A pass takes Q questions: with torch so many that Q · max(V, E) stays below 2^24, with numba 512. Its stages give
-    back what they took, so their sum bounds the peak:
+    A pass takes Q questions: with numba 512, with torch so many that Q · max(V, E, P, words, 4 · I) stays below 2^24,
+    where the `max_hyperedges` largest hyperedges hold I entities: what the sub-hypergraph of a question may take. Its
+    stages give back what they took, so their sum bounds the peak:
 
-        products   24 · Q · max(E, P) for similarities, their sort keys and top-k, and two tiles of 64-bit products,
-                   8 · min(2^24, M · max(d, Q)) each; none where an index finds the nearest.
-        pairs      28 · d bytes a (question, row) pair, at most 2^23 / d pairs at a time; 80 for every word, or member,
-                   of every pair; 80 for each pair that is met, repeats counted, and 160 for each that is scored.
-        subgraph   max_hyperedges hyperedges a question with `members` entities each: incidences both ways, 64-bit
-                   state, weights and the plan, 240 bytes an incidence.
+        tables     60 · Q · max(V, E, P) for similarities, scores and their sort keys, 9 for a word; two tiles of 64-bit
+                   products, 8 · min(2^24, M · max(d, Q)) each; 48 for a hyperedge around one of the (entry_entities + 4
+                   named ones) entities, at most 2^22 at a time.
+        pairs      28 · d bytes a (question, entity) pair, at most 2^23 / d pairs at a time.
+        subgraph   I incidences a question: both ways, 64-bit state, weights and the plan, 240 bytes each.
         evidence   K x K tables of K = evidence_units, 64 bytes a cell.
 
-    The pairs of a question are, in `linked`, the nearest, those of the nearest passages, around (entry_entities + 4
-    named ones) entities, and over bridges: bridge_sources · members · around(bridge_fanout). In `paper`, what
-    candidate_budget hyperedges reach, at most every incidence once, of which candidate_budget are kept.
+    Where an index finds what is nearest for `linked`, there are pairs in place of the tables: 80 bytes for every word,
+    or member, of every pair; 80 for each pair that is met, repeats counted, and 160 for each that is scored. The pairs
+    of a question are the nearest, those of the nearest passages, those around its entities, and over bridges:
+    bridge_sources · members · around(bridge_fanout).
 
     The loops of numba lay out less: 48 bytes a pair that is met, 120 a scored one (in `paper` only those that are
     kept), 160 an incidence, a tile of 6 · min(2^24, Q · E), a 16-bit copy of the vectors, and 20 · V + 28 · E a thread.
     They run on the host, where the answers lie as well: 384 KiB each.
 
     Peaks over `Engine.retrieve` of 256 MuSiQue questions on a CPU (2026-12-02), on the stores of 100 questions of
-    MuSiQue and HotpotQA, were between a quarter and nine tenths of it, with either backend and method.
+    MuSiQue and HotpotQA, were between a quarter and nine tenths of it with numba, with either method. With torch, over
+    `reason` of 200 questions on 25,000 synthetic hyperedges (2026-12-03), between a quarter and a half.
     """
     reached, pairs = _pairs(sizes, config)
-    incidences = min(config.max_hyperedges, pairs) * sizes.members
     tables = 64 * config.evidence_units**2
     if backend == "numba":
+        incidences = min(config.max_hyperedges, pairs) * sizes.members
         num = min(questions, _PASS_QUESTIONS)
         if config.method == "paper":
             reached, pairs = 0, config.max_hyperedges
@@ -145,11 +162,24 @@ def workspace_bytes(sizes: Sizes, config: Config, questions: int = QUESTIONS, ba
         copies = 2 * (sizes.hyperedges + sizes.passages) * sizes.dimension
         tile = 6 * min(_PASS_CELLS, num * sizes.hyperedges)
         return math.ceil(num * ragged + threads + copies + tile + questions * _ANSWER)
-    num = min(questions, max(1, _PASS_CELLS // max(sizes.entities, sizes.hyperedges, 1)))
-    words = pairs * max(sizes.words if config.method == "linked" else 0, sizes.members)
-    ragged = 80 * (reached + words) + 160 * pairs + 240 * incidences + tables
-    at_a_time = 28 * min(1 << 23, int(num * max(pairs, incidences) * sizes.dimension))
-    return math.ceil(num * ragged + at_a_time + _products(sizes, num, config))
+    return math.ceil(_torch_bytes(sizes, config, questions, reached, pairs))
+
+
+def _torch_bytes(sizes: Sizes, config: Config, questions: int, reached: float, pairs: float) -> float:
+    incidences, rows = sizes.largest(config.max_hyperedges), max(sizes.hyperedges, sizes.passages)
+    cells = max(sizes.entities, rows)
+    widest = max(cells, sizes.vocabulary, _INCIDENCE_CELLS * incidences, 1)
+    num = min(questions, max(1, _PASS_CELLS // widest))
+    each, compared = 240.0 * incidences + 64 * config.evidence_units**2, float(incidences)
+    if config.method == "linked" and sizes.is_indexed:
+        compared = max(pairs, incidences)
+        each += 80 * (reached + pairs * max(sizes.words, sizes.members)) + 160 * pairs
+        more = _products(sizes, num)
+    else:
+        around = (config.entry_entities + _MENTIONED) * int(sizes.degrees.max(initial=0))
+        each += 60 * cells + (9 * sizes.vocabulary if config.method == "linked" else 0)
+        more = 48 * min(1 << 22, num * around) + 16 * min(_PASS_CELLS, rows * max(sizes.dimension, num))
+    return num * each + 28 * min(1 << 23, int(num * compared * sizes.dimension)) + more
 
 
 def _pairs(sizes: Sizes, config: Config) -> tuple[float, float]:
@@ -164,10 +194,9 @@ def _pairs(sizes: Sizes, config: Config) -> tuple[float, float]:
     return reached, min(near + entered, sizes.hyperedges) + min(bridged, sizes.hyperedges)
 
 
-def _products(sizes: Sizes, num: int, config: Config) -> int:
-    # `paper` looks at all hyperedges, whatever their number.
-    dense = (rows for rows in (sizes.hyperedges, sizes.passages) if rows <= FLAT_UP_TO)
-    rows = sizes.hyperedges if config.method == "paper" else max(dense, default=0)
+def _products(sizes: Sizes, num: int) -> int:
+    """Of those that no index finds."""
+    rows = max((rows for rows in (sizes.hyperedges, sizes.passages) if rows <= FLAT_UP_TO), default=0)
     return 24 * num * rows + 16 * min(_PASS_CELLS, rows * max(sizes.dimension, num))
 
 

@@ -139,10 +139,11 @@ def expanded(backend: Steps, corpus: Corpus, hops: int, budget: int, keep: int, 
     )  # fmt: skip
     assert score.dtype == torch.float64
     assert segment.tolist() == sorted(segment.tolist())
-    # Without the rows that mean nothing, with which torch fills its tables.
-    segment, hyperedge, score = (column[hyperedge >= 0] for column in (segment, hyperedge, score))
-    found = [list(zip(hyperedge[segment == one].tolist(), score[segment == one].tolist(), strict=True))
-             for one in range(len(entries))]  # fmt: skip
+    rows = [list(zip(hyperedge[segment == one].tolist(), score[segment == one].tolist(), strict=True))
+            for one in range(len(entries))]  # fmt: skip
+    # Those that mean nothing stand last.
+    found = [[pair for pair in row if pair[0] >= 0] for row in rows]
+    assert all(row[len(held) :] == [(-1, -1.0)] * (len(row) - len(held)) for row, held in zip(rows, found, strict=True))
     return list(zip(found, cut.tolist(), strict=True))
 
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -174,34 +175,45 @@ def test_index_and_sizes_of_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert (sizes.members, sizes.degrees.tolist()) == (2, [1, 1])
 
 
-SIZES = Sizes(10, 4, 2, 2, 8, 2.0, np.array([2, 2, 2, 2, 0, 0, 0, 0, 0, 0]), 3.0)
+SIZES = Sizes(10, 4, 2, 2, 8, np.full(4, 2), np.array([2, 2, 2, 2, 0, 0, 0, 0, 0, 0]), 3.0, 5)
 
 
 def test_entities_are_met_in_proportion_to_their_degree() -> None:
     # (1 + 1 + 36) / 8; of at most 1 passage of 2 hyperedges: (1 + 1 + 4) / 4.
-    sizes = Sizes(3, 4, 2, 2, 8, 2.0, np.array([1, 1, 6]), 3.0)
+    sizes = Sizes(3, 4, 2, 2, 8, np.full(4, 2), np.array([1, 1, 6]), 3.0, 5)
     assert (sizes.around(100), sizes.around(1)) == (4.75, 1.5)
 
 
 def test_workspace_of_the_paper_worked_out() -> None:
-    # A question reaches all 8 incidences and scores all 4 hyperedges:
-    # 80 · (8 + 4 · 2) + 160 · 4 + 240 · 4 · 2 + 64 = 3,904; three of them 11,712.
-    # At a time, 28 · 3 · 8 · 2 = 1,344. Products, 24 · 3 · 4 + 16 · 4 · 3 = 480.
+    # Tables of 10 entities, and 8 incidences of all 4 hyperedges: 60 · 10 + 240 · 8 + 64 = 2,584; three of them 7,752.
+    # At a time, 28 · 3 · 8 · 2 = 1,344. Around 5 + 4 entities, 48 · 3 · 9 · 2 = 2,592. Products, 16 · 4 · 3 = 192.
     config = Config.paper(evidence_units=1)
-    assert store_memory.workspace_bytes(SIZES, config, 3) == 11_712 + 1_344 + 480
+    assert store_memory.workspace_bytes(SIZES, config, 3) == 7_752 + 1_344 + 2_592 + 192
 
 
-def test_workspace_of_linked_worked_out() -> None:
+def test_workspace_of_a_hub_counts_it_once() -> None:
+    # The 2 largest of sizes 1, 1, 1 and 5 hold 6: 60 · 10 + 240 · 6 + 64 = 2,104.
+    # At a time, 28 · 6 · 2 = 336. Around, 48 · 9 · 2 = 864. Products, 16 · 4 · 2 = 128.
+    sizes = replace(SIZES, sizes=np.array([1, 5, 1, 1]))
+    config = Config.paper(evidence_units=1, max_hyperedges=2)
+    assert store_memory.workspace_bytes(sizes, config, 1) == 2_104 + 336 + 864 + 128
+
+
+def test_workspace_of_linked_worked_out(monkeypatch: pytest.MonkeyPatch) -> None:
     config = Config(nearest_hyperedges=3, nearest_passages=1, entry_entities=1, bridge_sources=1, evidence_units=1)
-    # Met: 3 nearest, 2 of a passage, 5 entities of 2, and 1 · 2 · 2 over bridges = 19; scored: 4 and 4 = 8.
-    # 80 · (19 + 8 · 3) + 160 · 8 + 240 · 8 · 2 + 64 = 8,624; two of them 17,248.
-    # At a time, 28 · 2 · 16 · 2 = 1,792. Products, 24 · 2 · 4 + 16 · 4 · 2 = 320.
-    assert store_memory.workspace_bytes(SIZES, config, 2) == 17_248 + 1_792 + 320
+    # Tables of 10 entities and 5 words, and 8 incidences: 60 · 10 + 9 · 5 + 240 · 8 + 64 = 2,629; two of them 5,258.
+    # At a time, 28 · 2 · 8 · 2 = 896. Around 1 + 4 entities, 48 · 2 · 5 · 2 = 960. Products, 16 · 4 · 2 = 128.
+    assert store_memory.workspace_bytes(SIZES, config, 2) == 5_258 + 896 + 960 + 128
+    # With an index of the hyperedges, pairs: 3 nearest, 2 of a passage, 5 entities of 2, and 1 · 2 · 2 over bridges, so
+    # 19 are met, and 4 and 4 = 8 scored. 80 · (19 + 8 · 3) + 160 · 8 + 240 · 8 + 64 = 6,704; two of them 13,408.
+    # Products of 2 passages, 24 · 2 · 2 + 16 · 2 · 2 = 160.
+    monkeypatch.setattr(store_memory, "FLAT_UP_TO", 3)
+    assert store_memory.workspace_bytes(SIZES, config, 2) == 13_408 + 896 + 160
 
 
 def test_workspace_stops_growing_with_the_batch_where_it_is_worked_off_in_passes() -> None:
     # 2^24 / 2^20 entities: 16 questions a pass.
-    sizes = Sizes(1 << 20, 1 << 19, 1 << 18, 384, 1 << 22, 5.0, np.full(1 << 20, 4), 18.0)
+    sizes = Sizes(1 << 20, 1 << 19, 1 << 18, 384, 1 << 22, np.full(1 << 19, 8), np.full(1 << 20, 4), 18.0, 1 << 17)
     of = {number: store_memory.workspace_bytes(sizes, Config(), number) for number in (8, 16, 4096)}
     assert of[8] < of[16] == of[4096]
 

@@ -2,6 +2,9 @@
 
 A `segment` array says which question each value belongs to. Sorted pairs are sorted by segment, then id. Ids are int64
 and lie in 0 .. universe - 1.
+
+A backend may give more than there is, where to know how much that is would mean to wait for the device: what a result
+then holds beyond it stands last, has an id that is none, and means nothing.
 """
 
 from __future__ import annotations
@@ -51,11 +54,13 @@ class Steps(Protocol):
         """The sub-hypergraph that CSR rows make.
 
         Args:
-            pointer [R+1], values [N]: the members of all rows; rows [H]: those chosen; segment [H]: sorted.
+            pointer [R+1], values [N]: the members of all rows; rows [H]: those chosen, each once at most in a segment,
+                -1 for none where `expand` or `candidates` gave such; segment [H]: sorted.
 
         Returns:
             (edge_row [N'], entity_row [N'], entity_segment [W], entity [W]): for each incidence the place in `rows` and
-            the place among the sorted distinct pairs (entity_segment, entity).
+            the place among the sorted distinct pairs (entity_segment, entity). Incidences that mean nothing have the
+            place H and an entity of their own; entities that do are -1, in the last segment.
         """
 
     def overlap(
@@ -247,12 +252,12 @@ class Steps(Protocol):
 
         Returns:
             (segment [P], hyperedge [P], score float64 [P]: best first, ties by lower id; whether the budget left any
-            out, bool [Q]).
+            out, bool [Q]). Rows that mean nothing stand last in their segment: hyperedge -1, score -1.
         """
 
     def candidates(self, corpus: Corpus, questions: Questions, limits: Limits) -> Scored:
         """The best hyperedges by meaning, words and entry entities: docs/linked.md, steps 1 to 4.
 
         Those that are compared are the nearest by vector, those of the nearest passages, those around the entries, and
-        those that share a rare entity with the best of all these.
+        those that share a rare entity with the best of all these. Rows that mean nothing stand last in their segment.
         """

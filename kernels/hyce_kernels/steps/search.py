@@ -69,7 +69,10 @@ class Limits:
 
 @dataclass(frozen=True)
 class Scored:
-    """Pairs of a question and a hyperedge, sorted by question, best first, ties by lower id."""
+    """Pairs of a question and a hyperedge, sorted by question, best first, ties by lower id.
+
+    Rows that mean nothing stand last in their question: hyperedge, `mixed` and `scaled` are -1, `entry` is 0.
+    """
 
     segment: Tensor  # [H]
     hyperedge: Tensor  # [H]
