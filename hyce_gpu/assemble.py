@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
-from hyce_kernels.ragged import lengths, segment_max, segment_sum
+from hyce_kernels.ragged import segment_max
 from torch import Tensor
 
 from hyce_gpu.config import EPSILON, Config
@@ -35,7 +35,7 @@ class Assembly:
 
 def assemble(hypergraph: Hypergraph, subgraph: Subgraph, confidence: Confidence, config: Config) -> Assembly:
     retained = _retained(subgraph, confidence, config)
-    coverage = segment_sum(retained[subgraph.entity_row].to(confidence.entity.dtype), subgraph.edge_size)
+    coverage = subgraph.steps.member_sums(subgraph.local, retained)
     terms = _terms(hypergraph, subgraph, confidence, coverage, config)
     fallback = _per_question_max(coverage, subgraph) == 0
     score, terms = _with_fallback(subgraph, terms, fallback)
@@ -75,7 +75,7 @@ def _retained(subgraph: Subgraph, confidence: Confidence, config: Config) -> Ten
 
 
 def _per_question_max(values: Tensor, subgraph: Subgraph) -> Tensor:
-    return segment_max(values, lengths(subgraph.edge_question, subgraph.num_questions))
+    return segment_max(values, subgraph.local.edge_pointer.diff())
 
 
 def _terms(
@@ -85,8 +85,7 @@ def _terms(
     question, hyperedge = subgraph.edge_question, subgraph.hyperedge
     max_coverage = _per_question_max(coverage, subgraph)[question]
     max_confidence = _per_question_max(confidence.hyperedge, subgraph)[question]
-    entries = confidence.is_entry[subgraph.entity_row].to(coverage.dtype)
-    holds_entry = segment_max(entries, subgraph.edge_size)
+    holds_entry = (subgraph.steps.member_sums(subgraph.local, confidence.is_entry) > 0).to(coverage.dtype)
     return {
         "coverage": config.weight_coverage * coverage / (max_coverage + EPSILON),
         "propagation": config.weight_propagation * confidence.hyperedge / (max_confidence + EPSILON),

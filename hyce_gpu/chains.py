@@ -17,8 +17,7 @@ from torch import Tensor
 from hyce_gpu.assemble import Assembly
 from hyce_gpu.config import EPSILON, Config
 from hyce_gpu.hypergraph import Hypergraph
-from hyce_gpu.linked.bridges import bridge_weight, is_subject
-from hyce_gpu.select import Subgraph, unit_members
+from hyce_gpu.select import Subgraph
 
 
 @dataclass(frozen=True)
@@ -48,59 +47,29 @@ def trace_chains(
     """Args:
     is_entry: whether each local entity is an entry entity [W].
     """
-    width, rows = config.evidence_units, assembly.row
-    unit, element = unit_members(subgraph, rows)
-    # What another unit represents has no part in chains, and what is no unit means nothing.
-    is_path = torch.cat((assembly.is_path, assembly.is_path.new_zeros(1)))
-    unit = torch.where(is_path[unit], unit, len(rows))
-    row = torch.cat((rows.clamp(min=0), rows.new_zeros(1)))
-    strength, through = subgraph.steps.bridges(
-        unit, element, bridge_weight(hypergraph, subgraph, is_entry, element, config),
-        is_subject(hypergraph, subgraph, row[unit], element), _of(hypergraph.passages.of_hyperedge, subgraph, rows),
-        width, len(subgraph.entity), config.side_bridge,
+    width, rows, passages = config.evidence_units, assembly.row, hypergraph.passages
+    hyperedge = _of(subgraph.hyperedge, rows)
+    passage = _of(passages.of_hyperedge, hyperedge)
+    strength, through, start, entry = subgraph.steps.chain_links(
+        subgraph.local, rows, assembly.is_path, passages.specificity, is_entry, config.entry_bridge, passage,
+        _of(passages.subject, passage), width, config.side_bridge,
     )  # fmt: skip
     gain = _gain(assembly, width)
-    start, entry = _starts(hypergraph, subgraph, is_entry, unit, element, len(rows), width)
     value, before = kernel.trace(strength, start * gain, gain, config.chain_hyperedges)
-    hyperedge = _of(None, subgraph, rows).view(-1, width)
-    return Traced(value, before, through, entry, hyperedge)
+    return Traced(value, before, through, entry, hyperedge.view(-1, width))
 
 
-def _of(property_of: Tensor | None, subgraph: Subgraph, rows: Tensor) -> Tensor:
-    """The corpus-wide id of local hyperedges [U], or a property of it; -1 for none."""
-    if len(subgraph.hyperedge) == 0:
+def _of(column: Tensor, rows: Tensor) -> Tensor:
+    """What a column holds in some rows [U]; -1 where the row is -1."""
+    if len(column) == 0:
         return torch.full_like(rows, -1)
-    found = subgraph.hyperedge[rows.clamp(min=0)]
-    return torch.where(rows >= 0, found if property_of is None else property_of[found], -1)
+    return torch.where(rows >= 0, column[rows.clamp(min=0)], -1)
 
 
 def _gain(assembly: Assembly, width: int) -> Tensor:
     """The evidence score against the question's best, 0 for what another unit represents: [Q, K]."""
     score = assembly.score.view(-1, width)
     return score / (score.max(1, keepdim=True).values + EPSILON) * assembly.is_path.view(-1, width)
-
-
-def _starts(
-    hypergraph: Hypergraph,
-    subgraph: Subgraph,
-    is_entry: Tensor,
-    unit: Tensor,
-    element: Tensor,
-    num_units: int,
-    width: int,
-) -> tuple[Tensor, Tensor]:
-    """What a chain that begins at each unit has, and by which entry entity; the best unit where none holds one."""
-    weight = hypergraph.passages.specificity[subgraph.entity[element]]
-    # One cell more, for what does not count.
-    cell = torch.where(is_entry[element], unit, num_units)
-    start = weight.new_zeros(num_units + 1).scatter_reduce_(0, cell, weight, "amax")
-    best = torch.where((weight == start[cell]) & (weight > 0), cell, num_units)
-    by = torch.full_like(start, -1, dtype=torch.long)
-    by.scatter_reduce_(0, best, element, "amin", include_self=False)
-    start, by = start[:-1].view(-1, width), by[:-1].view(-1, width)
-    none = start.max(1).values == 0
-    start[:, 0] = torch.where(none, 1.0, start[:, 0])
-    return start, by
 
 
 class ChainReader:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 from hyce_kernels import propagation, ragged
-from hyce_kernels.ragged import lengths, pointers, segment_sum
+from hyce_kernels.ragged import segment_sum
 from torch import Tensor
 
 from hyce_gpu.config import EPSILON, Config
@@ -36,7 +36,7 @@ def propagate(
     restart_vector = weight / (total + EPSILON)[subgraph.entity_question]
     plan = propagation.plan(packed(subgraph), weight.dtype, backend=subgraph.steps.propagation)
     confidence, _ = propagation.run(plan, restart_vector, config.restart, config.propagation_steps)
-    members = segment_sum(confidence[subgraph.entity_row], subgraph.edge_size)
+    members = subgraph.steps.member_sums(subgraph.local, confidence)
     size = torch.clamp(subgraph.edge_size, min=1).to(members.dtype)
     return Confidence(confidence, members / size, is_entry)
 
@@ -48,17 +48,13 @@ def packed(
 
     Where there may be more incidences than count, one more hyperedge, of no question, holds what is left over.
     """
-    members = pointers(subgraph.edge_size)
+    local = subgraph.local
+    members = local.member_pointer
     if ragged.waits_for(members):
-        members = torch.cat((members, members.new_full((1,), len(subgraph.entity_row))))
+        members = torch.cat((members, members.new_full((1,), len(local.entity_row))))
         if hyperedge_weight is not None:
             hyperedge_weight = torch.cat((hyperedge_weight, hyperedge_weight.new_ones(1)))
     return propagation.Packed(
-        subgraph.entity_row,
-        members,
-        pointers(subgraph.entity_count),
-        pointers(lengths(subgraph.edge_question, subgraph.num_questions)),
-        len(subgraph.entity),
-        hyperedge_weight,
+        local.entity_row, members, local.entity_pointer, local.edge_pointer, len(local.entity), hyperedge_weight,
         entity_weight,
-    )
+    )  # fmt: skip

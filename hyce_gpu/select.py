@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
-from hyce_kernels.ragged import lengths, pointers
+from hyce_kernels import ragged
+from hyce_kernels.ragged import pointers
 from hyce_kernels.steps import Steps
+from hyce_kernels.steps.local import Local
 from torch import Tensor
 
 from hyce_gpu.expand import Entry
@@ -38,6 +41,16 @@ class Subgraph:
     # What computes on them.
     steps: Steps
 
+    @cached_property
+    def local(self) -> Local:
+        """The same as the steps take it."""
+        questions = torch.arange(self.num_questions + 1, device=self.hyperedge.device)
+        return Local(
+            self.hyperedge, self.edge_question, torch.searchsorted(self.edge_question, questions),
+            self.entity, self.entity_question, pointers(self.entity_count),
+            pointers(self.edge_size), self.edge_row, self.entity_row,
+        )  # fmt: skip
+
 
 def subgraph_of(
     hypergraph: Hypergraph, question: Tensor, hyperedge: Tensor, score: Tensor, num_questions: int, steps: Steps
@@ -49,10 +62,13 @@ def subgraph_of(
     edge_row, entity_row, entity_question, entity = steps.incidence(
         hypergraph.member_pointer, hypergraph.member, question, hyperedge, num_questions, hypergraph.num_entities
     )
+    # What is no entity stands behind all others.
+    counted = torch.where(entity < 0, num_questions, entity_question) if ragged.waits_for(entity) else entity_question
+    starts = torch.searchsorted(counted, torch.arange(num_questions + 1, device=question.device))
+    size = hypergraph.member_pointer[hyperedge + 1] - hypergraph.member_pointer[hyperedge]
     return Subgraph(
         num_questions, question, hyperedge, score, entity_question, entity, edge_row, entity_row,
-        lengths(edge_row, len(hyperedge) + 1)[:-1],
-        lengths(torch.where(entity < 0, num_questions, entity_question), num_questions + 1)[:-1], steps,
+        torch.where(hyperedge < 0, 0, size), starts.diff(), steps,
     )  # fmt: skip
 
 
@@ -61,7 +77,7 @@ def unit_members(subgraph: Subgraph, rows: Tensor) -> tuple[Tensor, Tensor]:
 
     A place of U means nothing; see `Steps.unit_members`.
     """
-    return subgraph.steps.unit_members(pointers(subgraph.edge_size), subgraph.edge_row, subgraph.entity_row, rows)
+    return subgraph.steps.unit_members(subgraph.local.member_pointer, subgraph.edge_row, subgraph.entity_row, rows)
 
 
 def best_table(subgraph: Subgraph, score: Tensor, k: int) -> Tensor:

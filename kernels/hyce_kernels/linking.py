@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from hyce_kernels.ragged import lengths, segment_max
+from hyce_kernels.ragged import segment_max
 
 
 def link(
@@ -19,6 +19,7 @@ def link(
     is_subject: Tensor,
     passage: Tensor,
     score: Tensor,
+    size: Tensor,
     side: float,
     num_entities: int,
 ) -> Tensor:
@@ -34,6 +35,7 @@ def link(
         is_subject: whether the incidence's hyperedge stands in a passage about the entity [N].
         passage: of each hyperedge [H]; hyperedges of one passage are no partners.
         score: of each hyperedge [H], not negative.
+        size: how many incidences each hyperedge has [H].
         num_entities: one more than the highest of `entity`, or more: to look it up would wait for the device.
     """
     # One hyperedge more, for the incidences that mean nothing.
@@ -45,7 +47,7 @@ def link(
     second = _best(value, entity, ~is_subject & (owner != holder[entity]), num_entities)
     mentioned = torch.where(holder[entity] == owner, second[entity], first[entity])
     partner = torch.where(is_subject, first[entity], torch.maximum(about[entity], side * mentioned))
-    return segment_max(partner * weight, lengths(hyperedge, len(score)))[:-1]
+    return segment_max(partner * weight, size)
 
 
 # What does not count goes to a cell of its own: to leave it out would need to know how much is left.

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -29,23 +30,21 @@ def plan(structure: Structure, dtype: torch.dtype) -> Plan:
 
 
 def run(plan: Plan, restart_vector: Tensor, restart: float, steps: int) -> tuple[Tensor, Tensor]:
-    scaled, confidence = torch.empty_like(restart_vector), torch.empty_like(restart_vector)
-    flow = restart_vector.new_empty((plan.num_hyperedges, *restart_vector.shape[1:]))
     values = restart_vector.numpy()
+    # NumPy asks for huge pages, which torch does not: to touch small ones first costs as much as the walk.
+    confidence = np.empty(values.shape, values.dtype)
+    flow = np.empty((plan.num_hyperedges, *values.shape[1:]), values.dtype)
     # A Python float would widen 32-bit arithmetic.
     kept, rest = values.dtype.type(restart), values.dtype.type(1 - restart)
-    plan.kernel(*plan.arrays, values, kept, rest, steps, scaled.numpy(), confidence.numpy(), flow.numpy())
-    return confidence, flow
+    plan.kernel(*plan.arrays, values, kept, rest, steps, confidence, flow)
+    return torch.from_numpy(confidence), torch.from_numpy(flow)
 
 
 def _plan_packed(packed: Packed, dtype: torch.dtype) -> Plan:
     from hyce_kernels.propagation import numba_kernels
 
-    into, back = weights(packed, dtype)
-    made = torch.empty_like(into), torch.empty_like(back)
     structure = packed.entity, packed.member_pointer, packed.entity_pointer, packed.hyperedge_pointer
-    arrays = _arrays(*structure, into, back, *made)
-    numba_kernels.plan_packed(*arrays)
+    arrays = _arrays(*structure, *weights(packed, dtype))
     return Plan(numba_kernels.run_packed, arrays, packed.num_hyperedges)
 
 

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from torch import Tensor
 
+from hyce_kernels.steps.local import Local
 from hyce_kernels.steps.search import Corpus, Limits, Questions, Scored
 
 
@@ -98,24 +99,65 @@ class Steps(Protocol):
             (question [T], row [T]): sorted by question, best first.
         """
 
-    def link(
+    def walk_start(
         self,
-        entity: Tensor,
-        hyperedge: Tensor,
-        weight: Tensor,
-        is_subject: Tensor,
-        passage: Tensor,
-        score: Tensor,
-        side: float,
-        segment: Tensor,
-        num_segments: int,
-        num_elements: int,
-    ) -> Tensor:
-        """Bridge linking, as `hyce_kernels.linking.link` says.
+        local: Local,
+        degree: Tensor,
+        entry_question: Tensor,
+        entry: Tensor,
+        mixed: Tensor,
+        seeds: int,
+        temperature: float,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Where a walk starts: half at entities of each question's best hyperedges, half at its entries.
+
+        The `seeds` best hyperedges by `mixed` give in proportion to exp(mixed / temperature), each to its entities in
+        proportion to their rarity, 1 / degree; ties and negative numbers as in `top_table`. Entries have it by rarity.
 
         Args:
-            segment: of each hyperedge [H], sorted; an entity belongs to one segment only.
+            degree: of each entity of the corpus [V]; entry_question, entry: sorted distinct pairs; mixed [H].
+
+        Returns:
+            (restart vector [W], summing to one in each question that has any weight; rarity [W]; whether each local
+            entity is an entry of its question, bool [W]), float64.
         """
+
+    def link(
+        self,
+        local: Local,
+        specificity: Tensor,
+        is_entry: Tensor,
+        entry_bridge: float,
+        passage: Tensor,
+        subject: Tensor,
+        score: Tensor,
+        side: float,
+    ) -> Tensor:
+        """Bridge linking, as `hyce_kernels.linking.link` says: float64 [H].
+
+        Args:
+            specificity: the weight of each entity of the corpus as a bridge [V], times `entry_bridge` where it is an
+                entry [W].
+            passage, subject: of each local hyperedge [H], and what entity of the corpus its passage is about, or -1.
+            score: of each local hyperedge [H], not negative.
+        """
+
+    def group_share(self, local: Local, number: Tensor, value: Tensor) -> Tensor:
+        """What all hyperedges of the same number hold together, against the highest of the question: float64 [H].
+
+        Args:
+            number: of each hyperedge [H], as `numbered` gives them; value: float64 [H], not negative.
+        """
+
+    def best_of_groups(self, local: Local, number: Tensor, score: Tensor, k: int) -> Tensor:
+        """As `top_table`, with one hyperedge of each number at most; ties go to the lower id: [Q · k].
+
+        Args:
+            number, score: as in `group_share`.
+        """
+
+    def member_sums(self, local: Local, value: Tensor) -> Tensor:
+        """The sum over the entities of each hyperedge: value [W] of any type → float64 [H]."""
 
     def merged(
         self, segment: Tensor, ids: Tensor, more_segment: Tensor, more_ids: Tensor, num_segments: int, universe: int
@@ -128,15 +170,8 @@ class Steps(Protocol):
         Scores below zero stay out.
         """
 
-    def leaders(self, group: Tensor, score: Tensor, tie: Tensor) -> Tensor:
-        """Whether each value [M] is the best of its group: bool [M]; ranked as in `top_per_segment`.
-
-        Args:
-            group: in any order, numbers below M; tie: distinct within a group.
-        """
-
     def numbered(self, segment: Tensor, ids: Tensor, num_segments: int, universe: int) -> Tensor:
-        """The number of each pair [M] among the distinct ones: below M, in the order of segments; segment: sorted."""
+        """One number for each distinct pair, below M, none for two segments: [M]; segment: sorted."""
 
     def unit_members(self, pointer: Tensor, row: Tensor, values: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         """The values of some CSR rows, each taken once at most: (place in `rows`, value), in no order.
@@ -161,18 +196,32 @@ class Steps(Protocol):
             (representative bool [U], represented_by [U]: the place of the unit that stands for each valid one).
         """
 
-    def bridges(
+    def chain_links(
         self,
-        unit: Tensor,
-        element: Tensor,
-        weight: Tensor,
-        is_subject: Tensor,
+        local: Local,
+        rows: Tensor,
+        is_path: Tensor,
+        specificity: Tensor,
+        is_entry: Tensor,
+        entry_bridge: float,
         passage: Tensor,
+        subject: Tensor,
         width: int,
-        num_elements: int,
         side: float,
-    ) -> tuple[Tensor, Tensor]:
-        """How strongly every two units of a segment are bridged, as `hyce_kernels.chains.bridges` says."""
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """How strongly every two units of evidence are bridged, and where chains may begin.
+
+        Bridges are those of `hyce_kernels.chains.bridges`. A chain begins with the highest specificity of an entry that
+        its first unit holds; where no unit of a question holds one, the best unit has 1.
+
+        Args:
+            rows: the local hyperedge of each unit [Q · width], -1 for none; is_path: whether it takes part, bool.
+            specificity, is_entry, entry_bridge: as in `link`; passage, subject: of each unit, -1 for none.
+
+        Returns:
+            (strength [Q, width, width], the local entity that bridges, -1 for none; what a chain that begins at each
+            unit has [Q, width], its entry as a local entity, -1 for none). Ties go to the lower entity.
+        """
 
     def expand(
         self,

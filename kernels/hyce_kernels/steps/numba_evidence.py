@@ -1,4 +1,4 @@
-"""Linking, fusion and bridges between units of evidence as loops."""
+"""Fusion of units of evidence as loops."""
 
 from __future__ import annotations
 
@@ -7,62 +7,42 @@ from numba import njit, prange
 
 from hyce_kernels.steps.numba_rows import bounds_of
 
-
-@njit(cache=True, nogil=True, parallel=True)
-def link(
-    entity: np.ndarray,
-    hyperedge: np.ndarray,
-    weight: np.ndarray,
-    is_subject: np.ndarray,
-    passage: np.ndarray,
-    score: np.ndarray,
-    side: float,
-    segment: np.ndarray,
-    num_segments: int,
-    num_elements: int,
-) -> np.ndarray:
-    bounds = np.searchsorted(hyperedge, bounds_of(segment, num_segments))
-    about, first, second = np.zeros(num_elements), np.zeros(num_elements), np.zeros(num_elements)
-    holder = np.full(num_elements, -1, dtype=np.int64)
-    gain = np.zeros(len(score))
-    # Each segment has entities and hyperedges of its own.
-    for one in prange(num_segments):
-        for place in range(bounds[one], bounds[one + 1]):
-            v, value, owner = entity[place], score[hyperedge[place]], passage[hyperedge[place]]
-            if is_subject[place]:
-                about[v] = max(about[v], value)
-            elif holder[v] < 0 or value > first[v] or (value == first[v] and owner < holder[v]):
-                # The best, of the lowest passage that has it, and the best of any other passage.
-                if holder[v] >= 0 and owner != holder[v]:
-                    second[v] = max(second[v], first[v])
-                first[v], holder[v] = value, owner
-            elif owner != holder[v]:
-                second[v] = max(second[v], value)
-        for place in range(bounds[one], bounds[one + 1]):
-            v, edge = entity[place], hyperedge[place]
-            partner = first[v]
-            if not is_subject[place]:
-                mentioned = second[v] if holder[v] == passage[edge] else first[v]
-                partner = max(about[v], side * mentioned)
-            gain[edge] = max(gain[edge], partner * weight[place])
-    return gain
+# Places that are moved one by one to sort them; where more are not in order, a sort proper.
+_FEW = 32
 
 
 @njit(cache=True, nogil=True)
-def _by_unit(unit: np.ndarray, element: np.ndarray, num_units: int) -> tuple[np.ndarray, np.ndarray]:
-    """The places of each unit's pairs, by ascending element, and where each unit's start [U+2].
+def _by_unit(unit: np.ndarray, element: np.ndarray, num_units: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The places of each unit's pairs, by ascending element, where each unit's start [U+2], and a bit for each element.
 
-    The last unit holds what means nothing.
+    The last unit holds what means nothing. Units share nothing where their bits [U+1] share none.
     """
+    bits = np.zeros(num_units + 1, dtype=np.uint64)
     bounds = bounds_of(unit, num_units + 1)
     free, places = bounds[:-1].copy(), np.empty(len(unit), dtype=np.int64)
     for place in range(len(unit)):
         places[free[unit[place]]] = place
         free[unit[place]] += 1
+        bits[unit[place]] |= np.uint64(1) << np.uint64(element[place] & 63)
     for one in range(num_units):
-        part = places[bounds[one] : bounds[one + 1]]
-        part[:] = part[np.argsort(element[part])]
-    return places, bounds
+        _sort(places[bounds[one] : bounds[one + 1]], element)
+    return places, bounds, bits
+
+
+@njit(cache=True, nogil=True)
+def _sort(places: np.ndarray, element: np.ndarray) -> None:
+    """Sorts places by their element: a few at a time, mostly ascending already."""
+    for at in range(1, len(places)):
+        one = places[at]
+        if element[places[at - 1]] <= element[one]:
+            continue
+        if at > _FEW:
+            places[:] = places[np.argsort(element[places])]
+            return
+        while at > 0 and element[places[at - 1]] > element[one]:
+            places[at] = places[at - 1]
+            at -= 1
+        places[at] = one
 
 
 @njit(cache=True, nogil=True)
@@ -80,7 +60,7 @@ def _shared(element: np.ndarray, places: np.ndarray, bounds: np.ndarray, one: in
 def fuse(
     unit: np.ndarray, element: np.ndarray, valid: np.ndarray, width: int, threshold: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    places, bounds = _by_unit(unit, element, len(valid))
+    places, bounds, bits = _by_unit(unit, element, len(valid))
     represented_by = np.full(len(valid), -1, dtype=np.int64)
     representative = np.zeros(len(valid), dtype=np.bool_)
     for number in prange(len(valid) // width):
@@ -91,39 +71,9 @@ def fuse(
             represented_by[one], representative[one] = one - first, True
             for other in range(one + 1, first + width):
                 if valid[other] and represented_by[other] < 0:
-                    shared = _shared(element, places, bounds, one, other)
+                    may = bits[one] & bits[other]
+                    shared = _shared(element, places, bounds, one, other) if may else 0
                     union = bounds[one + 1] - bounds[one] + bounds[other + 1] - bounds[other] - shared
                     if np.float64(shared) / max(union, 1) >= threshold:
                         represented_by[other] = one - first
     return representative, represented_by
-
-
-@njit(cache=True, nogil=True, parallel=True)
-def bridges(
-    unit: np.ndarray, element: np.ndarray, weight: np.ndarray, is_subject: np.ndarray, passage: np.ndarray, width: int,
-    side: float,
-) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-    places, bounds = _by_unit(unit, element, len(passage))
-    num_segments = len(passage) // width
-    strength = np.zeros((num_segments, width, width))
-    through = np.full((num_segments, width, width), -1, dtype=np.int64)
-    for number in prange(num_segments):
-        for row in range(width):
-            one = number * width + row
-            for column in range(width):
-                other = number * width + column
-                if passage[one] == passage[other]:
-                    continue
-                left, right = bounds[one], bounds[other]
-                while left < bounds[one + 1] and right < bounds[other + 1]:
-                    ours, theirs = places[left], places[right]
-                    if element[ours] == element[theirs]:
-                        # As `linking_reference.bridge_factor`; elements ascend, so ties go to the lower one.
-                        about = int(is_subject[ours]) + int(is_subject[theirs])
-                        factor = side if about == 0 else (1.0 if about == 1 else 0.0)
-                        if weight[ours] * factor > strength[number, row, column]:
-                            strength[number, row, column] = weight[ours] * factor
-                            through[number, row, column] = element[ours]
-                    left += element[ours] <= element[theirs]
-                    right += element[theirs] <= element[ours]
-    return strength, through

@@ -1,4 +1,4 @@
-"""Ragged rows as loops, a thread a question: gathering, distinct pairs, membership, the best of each, sub-hypergraphs.
+"""Ragged rows as loops, a thread a question: gathering, distinct pairs, membership, the best of each.
 
 Arrays are NumPy int64 unless said otherwise; `bounds` [S+1] says where each segment's values start. Every thread writes
 to its own slice, so that no result depends on their number.
@@ -158,33 +158,6 @@ def top_per_segment(
 
 
 @njit(cache=True, nogil=True)
-def table(best: np.ndarray, segment: np.ndarray, score: np.ndarray, num_segments: int, k: int) -> np.ndarray:
-    """What `top_per_segment` found, k places for each segment; without those that score less than zero."""
-    placed = np.full(num_segments * k, -1, dtype=np.int64)
-    before, rank = -1, 0
-    for place in best:
-        rank = rank + 1 if segment[place] == before else 0
-        before = int(segment[place])
-        if score[place] >= 0:
-            placed[before * k + rank] = place
-    return placed
-
-
-@njit(cache=True, nogil=True)
-def leaders(group: np.ndarray, falling: np.ndarray, tie: np.ndarray) -> np.ndarray:
-    best = np.full(len(group), -1, dtype=np.int64)
-    for place in range(len(group)):
-        other = best[group[place]]
-        if other < 0 or (falling[place], tie[place]) < (falling[other], tie[other]):
-            best[group[place]] = place
-    found = np.zeros(len(group), dtype=np.bool_)
-    for first in best:
-        if first >= 0:
-            found[first] = True
-    return found
-
-
-@njit(cache=True, nogil=True)
 def unit_members(pointer: np.ndarray, values: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     total = 0
     for row in rows:
@@ -216,66 +189,3 @@ def _by_tie(tie: np.ndarray) -> np.ndarray:
         if tie[place] > tie[place + 1]:
             return np.argsort(tie, kind="mergesort")
     return np.arange(len(tie))
-
-
-@njit(cache=True, nogil=True, parallel=True)
-def incidence(
-    pointer: np.ndarray,
-    values: np.ndarray,
-    segment: np.ndarray,
-    rows: np.ndarray,
-    num_segments: int,
-    universe: int,
-    threads: int,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    edge_row, member = _gather(pointer, values, rows)
-    bounds = np.searchsorted(edge_row, bounds_of(segment, num_segments))
-    work, count = np.empty(len(member), dtype=np.int64), np.zeros(num_segments + 1, dtype=np.int64)
-    entity_row = np.empty(len(member), dtype=np.int64)
-    for thread in prange(threads):
-        # Which segment saw each value last, and as which number.
-        seen, number = np.full(universe, -1, dtype=np.int32), np.empty(universe, dtype=np.int32)
-        for one in range(thread, num_segments, threads):
-            part = slice(bounds[one], bounds[one + 1])
-            count[one + 1] = _number(member[part], one, seen, number, work[part], entity_row[part])
-    first = np.cumsum(count)
-    entity_segment, entity = np.empty(first[-1], dtype=np.int64), np.empty(first[-1], dtype=np.int64)
-    for one in prange(num_segments):
-        entity_segment[first[one] : first[one + 1]] = one
-        entity[first[one] : first[one + 1]] = work[bounds[one] : bounds[one] + count[one + 1]]
-        entity_row[bounds[one] : bounds[one + 1]] += first[one]
-    return edge_row, entity_row, entity_segment, entity
-
-
-@njit(cache=True, nogil=True, parallel=True)
-def numbered(segment: np.ndarray, ids: np.ndarray, num_segments: int, universe: int, threads: int) -> np.ndarray:
-    bounds = bounds_of(segment, num_segments)
-    work, number_of, count = np.empty_like(ids), np.empty_like(ids), np.zeros(num_segments + 1, dtype=np.int64)
-    for thread in prange(threads):
-        seen, number = np.full(universe, -1, dtype=np.int32), np.empty(universe, dtype=np.int32)
-        for one in range(thread, num_segments, threads):
-            part = slice(bounds[one], bounds[one + 1])
-            count[one + 1] = _number(ids[part], one, seen, number, work[part], number_of[part])
-    first = np.cumsum(count)
-    for one in prange(num_segments):
-        number_of[bounds[one] : bounds[one + 1]] += first[one]
-    return number_of
-
-
-@njit(cache=True, nogil=True)
-def _number(
-    member: np.ndarray, one: int, seen: np.ndarray, number: np.ndarray, distinct_members: np.ndarray, row: np.ndarray
-) -> int:
-    """Numbers the distinct members of a segment by ascending value; returns how many there are."""
-    count = 0
-    for v in member:
-        if seen[v] != one:
-            seen[v] = one
-            distinct_members[count] = v
-            count += 1
-    distinct_members[:count].sort()
-    for place in range(count):
-        number[distinct_members[place]] = place
-    for place in range(len(member)):
-        row[place] = number[member[place]]
-    return count

@@ -1,7 +1,8 @@
 """The ragged steps as fused loops, threads over questions, on a CPU. See `contract.Steps` for what each does.
 
 Tensors share their memory with the loops. Knows dtypes and workspaces; the loops are in numba_rows, numba_scores,
-numba_evidence and numba_expand.
+numba_incidence, numba_link, numba_local,
+numba_evidence, numba_chains and numba_expand.
 """
 
 from __future__ import annotations
@@ -14,10 +15,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hyce_kernels.steps import numba_evidence, numba_expand, numba_rows, numba_scores, torch_search
+from hyce_kernels.steps import (
+    numba_chains,
+    numba_evidence,
+    numba_expand,
+    numba_incidence,
+    numba_link,
+    numba_local,
+    numba_rows,
+    numba_scores,
+    torch_search,
+)
 from hyce_kernels.steps.copies import Copies
+from hyce_kernels.steps.local import Local
 from hyce_kernels.steps.rough import ROUNDING, RoughProducts, values
-from hyce_kernels.steps.search import Corpus, Limits, Questions, Scored
+from hyce_kernels.steps.search import EPSILON, Corpus, Limits, Questions, Scored
 
 _NONE = np.zeros(0, dtype=np.int64)
 _NO_WEIGHT = np.zeros(0, dtype=np.float64)
@@ -53,8 +65,13 @@ class NumbaSteps:
     def incidence(
         self, pointer: Tensor, values: Tensor, segment: Tensor, rows: Tensor, num_segments: int, universe: int
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        rows_of = pointer.numpy(), values.numpy(), segment.numpy(), rows.numpy()
-        return _tensors(numba_rows.incidence(*rows_of, num_segments, universe, numba.get_num_threads()))
+        graph, sorted_rows = (self._narrow.of(pointer), self._narrow.of(values)), (segment.numpy(), rows.numpy())
+        start = numba_incidence.starts(graph[0], *sorted_rows, num_segments)
+        # One block, so that NumPy asks for huge pages: to touch small ones first costs as much as to fill them.
+        made = np.empty((4, int(start[-1])), dtype=np.int64)
+        count = numba_incidence.incidence(*graph, *sorted_rows, universe, numba.get_num_threads(), start, *made)
+        edge_row, entity_row, entity_segment, entity = _tensors(tuple(made))
+        return edge_row, entity_row, entity_segment[:count], entity[:count]
 
     def overlap(
         self,
@@ -93,21 +110,51 @@ class NumbaSteps:
         question = torch.arange(len(questions)).repeat_interleave(k)
         return question, torch.from_numpy(found).flatten()
 
+    def walk_start(
+        self,
+        local: Local,
+        degree: Tensor,
+        entry_question: Tensor,
+        entry: Tensor,
+        mixed: Tensor,
+        seeds: int,
+        temperature: float,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        parts = local.hyperedge, local.edge_pointer, local.entity, local.entity_pointer, local.member_pointer
+        arrays = (one.numpy() for one in (*parts, local.entity_row, degree, entry_question, entry, mixed))
+        start, rarity = np.empty((2, len(local.entity)))
+        is_entry = np.empty(len(local.entity), dtype=np.bool_)
+        numba_local.walk_start(*arrays, seeds, temperature, EPSILON, start, rarity, is_entry)
+        return _tensors((start, rarity, is_entry))
+
     def link(
         self,
-        entity: Tensor,
-        hyperedge: Tensor,
-        weight: Tensor,
-        is_subject: Tensor,
+        local: Local,
+        specificity: Tensor,
+        is_entry: Tensor,
+        entry_bridge: float,
         passage: Tensor,
+        subject: Tensor,
         score: Tensor,
         side: float,
-        segment: Tensor,
-        num_segments: int,
-        num_elements: int,
     ) -> Tensor:
-        columns = (one.numpy() for one in (entity, hyperedge, weight, is_subject, passage, score))
-        return torch.from_numpy(numba_evidence.link(*columns, side, segment.numpy(), num_segments, num_elements))
+        parts = local.edge_pointer, local.entity, local.entity_pointer, local.member_pointer, local.entity_row
+        graph = (one.numpy() for one in parts)
+        of_entity = specificity.numpy(), is_entry.numpy(), entry_bridge
+        found = numba_link.link(*graph, *of_entity, passage.numpy(), subject.numpy(), score.numpy(), side)
+        return torch.from_numpy(found)
+
+    def group_share(self, local: Local, number: Tensor, value: Tensor) -> Tensor:
+        arrays = (one.numpy() for one in (local.edge_pointer, number, value))
+        return torch.from_numpy(numba_local.group_share(*arrays, EPSILON))
+
+    def best_of_groups(self, local: Local, number: Tensor, score: Tensor, k: int) -> Tensor:
+        arrays = (one.numpy() for one in (local.hyperedge, local.edge_pointer, number, score))
+        return torch.from_numpy(numba_local.best_of_groups(*arrays, k))
+
+    def member_sums(self, local: Local, value: Tensor) -> Tensor:
+        arrays = (one.numpy() for one in (local.edge_pointer, local.member_pointer, local.entity_row, value))
+        return torch.from_numpy(numba_local.member_sums(*arrays))
 
     def merged(
         self, segment: Tensor, ids: Tensor, more_segment: Tensor, more_ids: Tensor, num_segments: int, universe: int
@@ -116,16 +163,11 @@ class NumbaSteps:
         return torch.from_numpy(numba_rows.merged(*pairs, num_segments))
 
     def top_table(self, segment: Tensor, score: Tensor, num_segments: int, k: int, tie: Tensor | None = None) -> Tensor:
-        best = self.top_per_segment(segment, score, num_segments, k, tie)
-        table = numba_rows.table(best.numpy(), segment.numpy(), score.numpy(), num_segments, k)
-        return torch.from_numpy(table)
-
-    def leaders(self, group: Tensor, score: Tensor, tie: Tensor) -> Tensor:
-        return torch.from_numpy(numba_rows.leaders(group.numpy(), _falling(score), tie.numpy()))
+        ties = segment if tie is None else tie
+        return torch.from_numpy(numba_local.top_table(segment.numpy(), score.numpy(), num_segments, k, ties.numpy()))
 
     def numbered(self, segment: Tensor, ids: Tensor, num_segments: int, universe: int) -> Tensor:
-        pairs = segment.numpy(), ids.numpy()
-        return torch.from_numpy(numba_rows.numbered(*pairs, num_segments, universe, numba.get_num_threads()))
+        return torch.from_numpy(numba_incidence.numbered(segment.numpy(), ids.numpy(), num_segments))
 
     def unit_members(self, pointer: Tensor, row: Tensor, values: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         return _tensors(numba_rows.unit_members(pointer.numpy(), values.numpy(), rows.numpy()))
@@ -135,19 +177,22 @@ class NumbaSteps:
     ) -> tuple[Tensor, Tensor]:
         return _tensors(numba_evidence.fuse(unit.numpy(), element.numpy(), valid.numpy(), width, threshold))
 
-    def bridges(
+    def chain_links(
         self,
-        unit: Tensor,
-        element: Tensor,
-        weight: Tensor,
-        is_subject: Tensor,
+        local: Local,
+        rows: Tensor,
+        is_path: Tensor,
+        specificity: Tensor,
+        is_entry: Tensor,
+        entry_bridge: float,
         passage: Tensor,
+        subject: Tensor,
         width: int,
-        num_elements: int,
         side: float,
-    ) -> tuple[Tensor, Tensor]:
-        columns = (one.numpy() for one in (unit, element, weight, is_subject, passage))
-        return _tensors(numba_evidence.bridges(*columns, width, side))
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        arrays = (one.numpy() for one in (local.entity, local.member_pointer, local.entity_row, rows, is_path))
+        of_entity = specificity.numpy(), is_entry.numpy(), entry_bridge
+        return _tensors(numba_chains.chain_links(*arrays, *of_entity, passage.numpy(), subject.numpy(), width, side))
 
     def expand(
         self,

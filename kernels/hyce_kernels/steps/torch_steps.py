@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from hyce_kernels import chains, fusion, linking, ragged
+from hyce_kernels import fusion, ragged
 from hyce_kernels.ragged import (
     gather_rows,
     is_member,
@@ -17,7 +17,8 @@ from hyce_kernels.ragged import (
     segment_sum,
     split_keys,
 )
-from hyce_kernels.steps import torch_candidates, torch_expand, torch_search
+from hyce_kernels.steps import torch_candidates, torch_chains, torch_expand, torch_local, torch_search
+from hyce_kernels.steps.local import Local
 from hyce_kernels.steps.row_sizes import largest_rows
 from hyce_kernels.steps.search import Corpus, Limits, Questions, Scored
 from hyce_kernels.steps.torch_products import pair_products, products
@@ -45,7 +46,7 @@ class TorchSteps:
     def top_per_segment(
         self, segment: Tensor, score: Tensor, num_segments: int, k: int, tie: Tensor | None = None
     ) -> Tensor:
-        order = _falling(segment, score, tie)
+        order = torch_local.falling(segment, score, tie)
         return order[rank_in_segment(segment[order], num_segments) < k]
 
     def incidence(
@@ -93,20 +94,39 @@ class TorchSteps:
         question = torch.arange(len(found), device=found.device)
         return question.repeat_interleave(found.shape[1]), found.flatten()
 
+    def walk_start(
+        self,
+        local: Local,
+        degree: Tensor,
+        entry_question: Tensor,
+        entry: Tensor,
+        mixed: Tensor,
+        seeds: int,
+        temperature: float,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        return torch_local.walk_start(local, degree, entry_question, entry, mixed, seeds, temperature)
+
     def link(
         self,
-        entity: Tensor,
-        hyperedge: Tensor,
-        weight: Tensor,
-        is_subject: Tensor,
+        local: Local,
+        specificity: Tensor,
+        is_entry: Tensor,
+        entry_bridge: float,
         passage: Tensor,
+        subject: Tensor,
         score: Tensor,
         side: float,
-        segment: Tensor,
-        num_segments: int,
-        num_elements: int,
     ) -> Tensor:
-        return linking.link(entity, hyperedge, weight, is_subject, passage, score, side, num_elements)
+        return torch_local.link(local, specificity, is_entry, entry_bridge, passage, subject, score, side)
+
+    def group_share(self, local: Local, number: Tensor, value: Tensor) -> Tensor:
+        return torch_local.group_share(local, number, value)
+
+    def best_of_groups(self, local: Local, number: Tensor, score: Tensor, k: int) -> Tensor:
+        return torch_local.best_of_groups(local, number, score, k)
+
+    def member_sums(self, local: Local, value: Tensor) -> Tensor:
+        return torch_local.member_sums(local, value)
 
     def merged(
         self, segment: Tensor, ids: Tensor, more_segment: Tensor, more_ids: Tensor, num_segments: int, universe: int
@@ -115,20 +135,7 @@ class TorchSteps:
         return torch.sort(keys).indices
 
     def top_table(self, segment: Tensor, score: Tensor, num_segments: int, k: int, tie: Tensor | None = None) -> Tensor:
-        order = _falling(segment, score, tie)
-        of, rank = segment[order], rank_in_segment(segment[order], num_segments)
-        none = num_segments * k
-        # What stays out goes to a cell of its own: to leave it out would need to know how much is left.
-        cell = torch.where((rank < k) & (score[order] >= 0), of * k + rank, none)
-        table = torch.full((none + 1,), -1, dtype=torch.long, device=segment.device)
-        table[cell] = order
-        return table[:-1]
-
-    def leaders(self, group: Tensor, score: Tensor, tie: Tensor) -> Tensor:
-        order = _falling(group, score, tie)
-        found = torch.empty_like(group, dtype=torch.bool)
-        found[order] = rank_in_segment(group[order], len(group)) == 0
-        return found
+        return torch_local.top_table(segment, score, num_segments, k, tie)
 
     def numbered(self, segment: Tensor, ids: Tensor, num_segments: int, universe: int) -> Tensor:
         keys, order = torch.sort(segment * max(universe, 1) + ids)
@@ -137,11 +144,7 @@ class TorchSteps:
         return number
 
     def unit_members(self, pointer: Tensor, row: Tensor, values: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-        unit = torch.full((len(pointer),), len(rows), dtype=torch.long, device=rows.device)
-        unit[torch.where(rows < 0, len(pointer) - 1, rows)] = torch.arange(len(rows), device=rows.device)
-        # The last place stands for all that are none.
-        unit[-1] = len(rows)
-        return unit[row], values
+        return torch_chains.unit_members(pointer, row, values, rows)
 
     def fuse(
         self, unit: Tensor, element: Tensor, valid: Tensor, width: int, num_elements: int, threshold: float
@@ -150,18 +153,21 @@ class TorchSteps:
         representative, represented_by = fusion.fuse(overlap, valid.view(-1, width), threshold)
         return representative.flatten(), represented_by.flatten()
 
-    def bridges(
+    def chain_links(
         self,
-        unit: Tensor,
-        element: Tensor,
-        weight: Tensor,
-        is_subject: Tensor,
+        local: Local,
+        rows: Tensor,
+        is_path: Tensor,
+        specificity: Tensor,
+        is_entry: Tensor,
+        entry_bridge: float,
         passage: Tensor,
+        subject: Tensor,
         width: int,
-        num_elements: int,
         side: float,
-    ) -> tuple[Tensor, Tensor]:
-        return chains.bridges(unit, element, weight, is_subject, passage, width, num_elements, side)
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        of_entity = specificity, is_entry, entry_bridge
+        return torch_chains.chain_links(local, rows, is_path, *of_entity, passage, subject, width, side)
 
     def expand(
         self,
@@ -212,10 +218,3 @@ def _bounded_incidence(
     entity_segment, entity = split_keys(entities, base)
     is_none = entities == none
     return edge_row, entity_row, entity_segment.clamp(max=num_segments - 1), torch.where(is_none, -1, entity)
-
-
-def _falling(segment: Tensor, score: Tensor, tie: Tensor | None) -> Tensor:
-    """Positions by segment, then falling score as 32-bit numbers, then tie, then position."""
-    order = torch.arange(len(segment), device=segment.device) if tie is None else torch.sort(tie, stable=True).indices
-    order = order[torch.sort(score[order].float(), descending=True, stable=True).indices]
-    return order[torch.sort(segment[order], stable=True).indices]
