@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -286,6 +287,27 @@ def test_unused_memory_does_not_leak_in(where: tuple[str, str], dtype: torch.dty
     mask = torch.rand((6, 19), generator=torch.Generator().manual_seed(12)) < 0.5
     masked = _masked(150, [[0, 1], [1, 2, 149], [3], [0, 3, 4], [], [140, 4]], mask, weighted=13)
     _check(masked, _start(masked), where, dtype)
+
+
+@everywhere
+@every_dtype
+@pytest.mark.usefixtures("_memory_of_nan")
+def test_what_no_question_has_changes_nothing(where: tuple[str, str], dtype: torch.dtype) -> None:
+    packed = _packed(_random_questions(3, 5), 2)
+    entities, edges = packed.num_entities, packed.num_hyperedges
+    start, ones = _start(packed), torch.ones(2, dtype=torch.float64)
+    # Behind everything else a hyperedge that names one of two more entities three times.
+    more = replace(
+        packed,
+        entity=torch.cat((packed.entity, torch.full((3,), entities))),
+        member_pointer=torch.cat((packed.member_pointer, packed.member_pointer[-1:] + 3)),
+        num_entities=entities + 2,
+        hyperedge_weight=torch.cat((cast(Tensor, packed.hyperedge_weight), ones[:1])),
+        entity_weight=torch.cat((cast(Tensor, packed.entity_weight), ones)),
+    )
+    expected = _found(packed, start, where, dtype)
+    confidence, flow = _found(more, torch.cat((start, ones)), where, dtype)
+    _assert_close((confidence[:entities], flow[:edges]), expected, dtype)
 
 
 def test_both_layouts_hold_the_same() -> None:
