@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from hyce_kernels.ragged import lengths, pointers
+from hyce_kernels.ragged import lengths
 from torch import Tensor
 
 from hyce_gpu.assemble import Assembly
@@ -39,8 +39,10 @@ class Pass:
 def results_of(done: Pass) -> Iterator[Reasoning]:
     """Cuts the tensors of a pass into results, in the questions' order."""
     subgraph, assembly = done.subgraph, done.assembly
-    edges = _Rows(subgraph.edge_question, subgraph.hyperedge, subgraph.num_questions)
-    entities = _Rows(subgraph.entity_question, subgraph.entity, subgraph.num_questions)
+    edge_start, entity_start = subgraph.local.edge_pointer.tolist(), subgraph.local.entity_pointer.tolist()
+    # Hyperedges that are none stand last in their question.
+    held = torch.where(subgraph.hyperedge < 0, subgraph.num_questions, subgraph.edge_question)
+    num_edges = lengths(held, subgraph.num_questions + 1).tolist()
     width = len(assembly.row) // max(1, subgraph.num_questions)
     num_units = (assembly.row >= 0).view(subgraph.num_questions, width).sum(1).tolist()
     hyperedge, score = _array(subgraph.hyperedge), _array(subgraph.retrieval_score)
@@ -50,7 +52,8 @@ def results_of(done: Pass) -> Iterator[Reasoning]:
     is_path, supports = assembly.is_path.tolist(), assembly.is_supporting.tolist()
     fallback, cut = assembly.fallback.tolist(), done.cut.tolist()
     for number in range(subgraph.num_questions):
-        edge, vertex = edges[number], entities[number]
+        edge = slice(edge_start[number], edge_start[number] + num_edges[number])
+        vertex = slice(entity_start[number], entity_start[number + 1])
         unit = slice(number * width, number * width + num_units[number])
         evidence = unit_edge[unit]
         paths = [e for e, path in zip(evidence, is_path[unit], strict=True) if path]
@@ -119,14 +122,3 @@ class _Details:
 def _array(tensor: Tensor) -> np.ndarray:
     array: np.ndarray = tensor.cpu().numpy()
     return array
-
-
-class _Rows:
-    """Where each question's rows stand in arrays that are sorted by question; those of id -1, the last, are none."""
-
-    def __init__(self, question: Tensor, ids: Tensor, num_questions: int) -> None:
-        self._starts = pointers(lengths(question, num_questions)).tolist()
-        self._counts = lengths(torch.where(ids < 0, num_questions, question), num_questions + 1).tolist()
-
-    def __getitem__(self, number: int) -> slice:
-        return slice(self._starts[number], self._starts[number] + self._counts[number])

@@ -50,6 +50,17 @@ def link(
     return segment_max(partner * weight, size)
 
 
+def bridge_weight(specificity: Tensor, is_entry: Tensor, entry_bridge: float) -> Tensor:
+    """How much entities count as bridges [M]: what the question names itself bridges little."""
+    return torch.where(is_entry, entry_bridge * specificity, specificity)
+
+
+def is_subject(subject: Tensor, row: Tensor, entity: Tensor) -> Tensor:
+    """Whether each entity [M] is what the passage of its row [M] is about; the row behind the last is none."""
+    # No entity is -2.
+    return torch.cat((subject, subject.new_full((1,), -2)))[row] == entity
+
+
 # What does not count goes to a cell of its own: to leave it out would need to know how much is left.
 def _best(value: Tensor, entity: Tensor, where: Tensor, count: int) -> Tensor:
     cell = torch.where(where, entity, count)

@@ -80,6 +80,14 @@ def is_member(keys: Tensor, of: Tensor) -> Tensor:
     return of[place] == keys
 
 
+def rising_bits(score: Tensor) -> Tensor:
+    """32-bit numbers, as int64, that rise as the scores do, taken as float32."""
+    # Adding zero makes minus zero plus zero.
+    bits = (score.float() + 0.0).view(torch.int32)
+    # The bits of negative numbers ascend as the numbers fall.
+    return torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits).long()
+
+
 def split_keys(keys: Tensor, base: int) -> tuple[Tensor, Tensor]:
     """The pairs (segment, id) of keys segment · base + id."""
     base = max(base, 1)

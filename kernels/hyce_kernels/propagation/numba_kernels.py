@@ -14,7 +14,7 @@ LANES = 16
 
 
 @njit(nogil=True, cache=True)
-def _number_shared(entity, size, first, start, end):
+def number_shared(entity, size, first, start, end):
     """Divides a question's entities into those that hyperedges share and leaves, which one hyperedge holds alone.
 
     Returns, for each entity from `first` on, its number among the shared ones, -1 for a leaf and -2 for what no
@@ -84,13 +84,10 @@ def _run_question(
     first, last, first_edge, last_edge, entity, member_pointer, into, back, restart_vector, restart, rest, steps,
     confidence, flow,
 ):  # fmt: skip
-    kind, edges, places = (
-        restart_vector.dtype,
-        last_edge - first_edge,
-        (member_pointer[first_edge], member_pointer[last_edge]),
-    )
-    number, count = _number_shared(entity, last - first, first, *places)
-    index, pointer = np.empty(places[1] - places[0] + 1, np.int32), np.empty(edges + 1, np.int32)
+    kind, edges = restart_vector.dtype, last_edge - first_edge
+    begin, end = member_pointer[first_edge], member_pointer[last_edge]
+    number, count = number_shared(entity, last - first, first, begin, end)
+    index, pointer = np.empty(end - begin + 1, np.int32), np.empty(edges + 1, np.int32)
     owner, share = np.empty(last - first, np.int32), np.empty(edges, kind)
     leaf_start, leaf_back, moved = np.zeros(edges, kind), np.zeros(edges, kind), np.zeros(edges, kind)
     _fold(

@@ -15,8 +15,8 @@ from hyce_kernels.steps.numba_border import BINS, take, write
 from hyce_kernels.steps.numba_ending import overflows, settle
 from hyce_kernels.steps.numba_reach import from_the_best, reach, sampled
 from hyce_kernels.steps.numba_rows import bounds_of
+from hyce_kernels.steps.search import EPSILON
 
-_EPSILON = 1e-12
 # Where the budget holds fewer than one hyperedge of so many, few neighbours are strong, and asking them settles little.
 _RARE = 16
 # Above zero, and lost in any sum.
@@ -144,7 +144,7 @@ def _begin(
                 held = 0
                 for one in range(first, last):
                     held += visited[member[one]] == stamp
-                share[edge] = held / (last - first + _EPSILON)
+                share[edge] = held / (last - first + EPSILON)
                 rough[edge] += beta * share[edge]
 
 

@@ -147,8 +147,8 @@ def incidence(
 
 
 @njit(cache=True, nogil=True)
-def _number(ids: np.ndarray, slots: np.ndarray, number: np.ndarray) -> int:
-    """Numbers distinct ids by where they come first; returns how many. `slots`: a power of two, twice the ids.
+def _number(ids: np.ndarray, slots: np.ndarray, number: np.ndarray) -> None:
+    """Numbers distinct ids by where they come first. `slots`: a power of two, twice the ids.
 
     Looked up by what the id spreads to: as large as the segment, however many ids there are.
     """
@@ -163,7 +163,6 @@ def _number(ids: np.ndarray, slots: np.ndarray, number: np.ndarray) -> int:
             count += 1
         else:
             number[place] = number[slots[slot]]
-    return count
 
 
 @njit(cache=True, nogil=True, parallel=True)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, prange
 
+from hyce_kernels.propagation.numba_kernels import number_shared
+
 
 @njit(cache=True, nogil=True)
 def _shared(
@@ -24,16 +26,12 @@ def _shared(
     Returns:
         (their local numbers, those of each hyperedge as places among them, where those of each hyperedge start).
     """
-    number = np.zeros(last - first, dtype=np.int32)
     start, end = member_pointer[first_edge], member_pointer[last_edge]
-    for place in range(start, end):
-        number[entity_row[place] - first] += 1
-    shared, count = np.empty(last - first + 1, dtype=np.int32), 0
+    number, count = number_shared(entity_row, last - first, first, start, end)
+    shared = np.empty(count, dtype=np.int32)
     for v in range(last - first):
-        is_shared = number[v] > 1
-        shared[count] = v
-        number[v] = count if is_shared else -1
-        count += is_shared
+        if number[v] >= 0:
+            shared[number[v]] = v
     held, pointer = np.empty(end - start + 1, dtype=np.int32), np.empty(last_edge - first_edge + 1, dtype=np.int32)
     target = 0
     for edge in range(first_edge, last_edge):
@@ -44,7 +42,7 @@ def _shared(
             held[target] = at
             target += at >= 0
     pointer[last_edge - first_edge] = target
-    return shared[:count], held, pointer
+    return shared, held, pointer
 
 
 @njit(cache=True, nogil=True, parallel=True)

@@ -1,8 +1,7 @@
 """The ragged steps as fused loops, threads over questions, on a CPU. See `contract.Steps` for what each does.
 
 Tensors share their memory with the loops. Knows dtypes and workspaces; the loops are in numba_rows, numba_scores,
-numba_incidence, numba_link, numba_local,
-numba_evidence, numba_chains and numba_expand.
+numba_incidence, numba_local, numba_link, numba_evidence, numba_chains and numba_expand.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hyce_kernels.ragged import rising_bits
 from hyce_kernels.steps import (
     numba_chains,
     numba_evidence,
@@ -242,8 +242,5 @@ def _tensors(arrays: tuple[np.ndarray, ...]) -> Any:
 
 def _falling(score: Tensor) -> np.ndarray:
     """32-bit numbers, as int64, that fall where the scores, as float32, rise."""
-    # Adding zero makes minus zero plus zero.
-    bits = (score.float() + 0.0).view(torch.int32)
-    rising = torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits).long()
-    falling: np.ndarray = (~rising).numpy()
+    falling: np.ndarray = (~rising_bits(score)).numpy()
     return falling

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from hyce_kernels import chains
+from hyce_kernels import chains, linking
 from hyce_kernels.steps.local import Local
 
 
@@ -34,10 +34,9 @@ def chain_links(
     # What another unit represents has no part in chains, and what is no unit means nothing.
     unit = torch.where(torch.cat((is_path, is_path.new_zeros(1)))[unit], unit, len(rows))
     entity = local.entity[element]
-    is_subject = torch.cat((subject, subject.new_full((1,), -1)))[unit] == entity
     own, enters = specificity[entity], is_entry[element]
-    weight = torch.where(enters, entry_bridge * own, own)
-    columns = unit, element, weight, is_subject, passage
+    weight = linking.bridge_weight(own, enters, entry_bridge)
+    columns = unit, element, weight, linking.is_subject(subject, unit, entity), passage
     strength, through = chains.bridges(*columns, width, len(local.entity), side)
     return strength, through, *_starts(unit, element, own, enters, len(rows), width)
 

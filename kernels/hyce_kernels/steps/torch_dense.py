@@ -60,11 +60,7 @@ def similarities(questions: Tensor, vectors: Tensor) -> Tensor:
 def keys(score: Tensor) -> Tensor:
     """One number for each cell [Q, M] that orders by score as 32 bits, then by the lower column: int64, all distinct in
     a row."""
-    # Adding zero makes minus zero plus zero.
-    bits = (score.float() + 0.0).view(torch.int32)
-    # The bits of negative numbers ascend as the numbers fall.
-    rising = torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits).long()
-    return rising.bitwise_left_shift_(32).sub_(torch.arange(score.shape[1], device=score.device))
+    return ragged.rising_bits(score).bitwise_left_shift_(32).sub_(torch.arange(score.shape[1], device=score.device))
 
 
 def best(key: Tensor, among: Tensor, k: int) -> tuple[Tensor, Tensor]:

@@ -9,9 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from hyce_kernels.steps.search import EPSILON
 from hyce_kernels.steps.torch_dense import Rows, best, keep_best, keys, marked, similarities
-
-_EPSILON = 1e-12
 
 
 def expand(
@@ -33,7 +32,7 @@ def expand(
     members, incidents = Rows(member_pointer, member, entities), Rows(incident_pointer, incident, edges)
     visited = marked(entry_segment, entry, count, entities)
     holds = members.holding(visited).T
-    overlap = holds.double() / (member_pointer.diff().double() + _EPSILON)
+    overlap = holds.double() / (member_pointer.diff().double() + EPSILON)
     score = beta * overlap + (1 - beta) * similarities(questions, vectors)
     key = keys(score)
     kept = torch.zeros((count, edges), dtype=torch.bool, device=entry.device)

@@ -21,7 +21,7 @@ def falling(segment: Tensor, score: Tensor, tie: Tensor | None) -> Tensor:
     return order[torch.sort(segment[order], stable=True).indices]
 
 
-def top_table(segment: Tensor, score: Tensor, num_segments: int, k: int, tie: Tensor | None) -> Tensor:
+def top_table(segment: Tensor, score: Tensor, num_segments: int, k: int, tie: Tensor | None = None) -> Tensor:
     order = falling(segment, score, tie)
     of, rank = segment[order], rank_in_segment(segment[order], num_segments)
     none = num_segments * k
@@ -61,8 +61,7 @@ def _given(local: Local, rarity: Tensor, mixed: Tensor, seeds: int, temperature:
     weight = torch.exp((mixed - best) / temperature) * is_seed[:-1]
     share = rarity[local.entity_row]
     total = segment_sum(share, local.member_pointer.diff())
-    # A hyperedge without entities has nobody to give to.
-    # One hyperedge more, for the incidences that mean nothing.
+    # A hyperedge without entities has nobody to give to; one hyperedge more, for the incidences that mean nothing.
     given = torch.cat((torch.where(total > 0, weight / total, 0.0), total.new_zeros(1)))[local.edge_row] * share
     return torch.zeros_like(rarity).index_add_(0, local.entity_row, given)
 
@@ -83,10 +82,8 @@ def link(
     score: Tensor,
     side: float,
 ) -> Tensor:
-    own = specificity[local.entity]
-    weight = torch.where(is_entry, entry_bridge * own, own)[local.entity_row]
-    # One hyperedge more, for the incidences that mean nothing; no entity is -2.
-    is_subject = torch.cat((subject, subject.new_full((1,), -2)))[local.edge_row] == local.entity[local.entity_row]
+    weight = linking.bridge_weight(specificity[local.entity], is_entry, entry_bridge)[local.entity_row]
+    is_subject = linking.is_subject(subject, local.edge_row, local.entity[local.entity_row])
     size = local.member_pointer.diff()
     columns = local.entity_row, local.edge_row, weight, is_subject, passage, score, size
     return linking.link(*columns, side, len(local.entity))
